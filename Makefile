@@ -1,0 +1,105 @@
+# Unrolled. Every command sets up what it needs, once, in .venv; the second time it takes seconds and no network.
+# Written for any GNU make from 3.81 on (the one macOS has).
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+# How many tests run at a time; two suit two cores and 4 GB.
+WORKERS ?= 2
+# Some notebooks instead of all: make notebooks FILES=notebooks/01_rnn_bptt.ipynb
+FILES ?=
+SEEDS ?= 1 2
+
+# What Jupyter, IPython and matplotlib keep stays in .venv: nobody's own kernels, start-up files or settings can change
+# the course, and the course changes nobody's.
+export JUPYTER_CONFIG_DIR := $(CURDIR)/$(VENV)/state/jupyter
+export JUPYTER_DATA_DIR := $(CURDIR)/$(VENV)/state/jupyter/data
+export JUPYTER_RUNTIME_DIR := $(CURDIR)/$(VENV)/state/jupyter/runtime
+export IPYTHONDIR := $(CURDIR)/$(VENV)/state/ipython
+export MPLCONFIGDIR := $(CURDIR)/$(VENV)/state/matplotlib
+export JUPYTER_PREFER_ENV_PATH := 1
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV JUPYTER_PATH JUPYTER_CONFIG_PATH MPLBACKEND
+
+##@ To learn
+
+.PHONY: lab
+lab: $(STAMP)  ## open JupyterLab at the course's first page
+	@$(PY) -m jupyterlab notebooks/00_start_here.ipynb $(LAB_FLAGS)
+
+# This machine only, with its token; no news, no look for updates, no extension list from the network.
+LAB_FLAGS = --ServerApp.root_dir="$(CURDIR)" --ServerApp.ip=localhost \
+	--LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
+	--LabApp.extension_manager=readonly $(ALLOW_ROOT)
+ALLOW_ROOT = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
+
+##@ To check
+
+.PHONY: test
+test: lint  ## run every check: lint, unit tests, every notebook, browser
+	@$(PY) -m pytest --nbval-lax -n $(WORKERS) --dist loadfile
+
+.PHONY: test-fast
+test-fast: lint  ## the same without notebooks, browser and slow tests
+	@$(PY) -m pytest tests -m "not browser and not slow" -n $(WORKERS) --dist loadfile
+
+.PHONY: claims
+claims: $(STAMP)  ## run every notebook under other seeds and list what its claims measured (SEEDS="1 2")
+	@$(PY) -m course_lib.publish.claims --seeds $(SEEDS) $(FILES)
+
+.PHONY: lint
+lint: $(STAMP)  ## check the style of the code
+	@$(PY) -m ruff check --quiet . && echo "ruff: all clean"
+
+##@ To write
+
+.PHONY: notebooks
+notebooks: $(STAMP)  ## run the notebooks in place, store them clean, measure them (FILES=... for some)
+	@$(PY) -m course_lib.publish.execute $(FILES)
+
+##@ The house
+
+.PHONY: clean
+clean:  ## remove what these commands built, .venv too; notebooks and your progress stay
+	@rm -rf $(VENV) unrolled_course.egg-info build dist .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help
+help:  ## show this list
+	@echo "Unrolled: from a recurrent network to a Vision Transformer. Needs Python 3.11 or newer."
+	@awk -F ':.*## *' '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# --- the set-up ------------------------------------------------------------------------------------------------------
+
+# The stamp names the folder it was made in. In a renamed folder, or without its Python, the set-up runs again.
+ifneq ($(shell $(PY) -c '' 2>/dev/null && cat $(STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+
+# PyTorch goes first, alone and pinned: a package that asks for any PyTorch would bring gigabytes of GPU libraries.
+# The stamp comes last, so an interrupted set-up runs again.
+$(STAMP): pyproject.toml
+	@rm -f $@
+	@if $(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then exit 0; fi; \
+	  new=''; usable=''; \
+	  for name in $(PYTHON) python3.13 python3.12 python3.11 python3 python; do \
+	    $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	    new=$$name; \
+	    if $$name -c 'import venv, ensurepip' 2>/dev/null; then usable=$$name; break; fi; \
+	  done; \
+	  if [ -z "$$new" ]; then \
+	    echo "Unrolled needs Python 3.11 or newer and found none: install it, then run make again." >&2; exit 1; \
+	  fi; \
+	  if [ -z "$$usable" ]; then \
+	    echo "$$new has no venv module: install it (Debian, Ubuntu: sudo apt install python3-venv)," \
+	      "then run make again." >&2; exit 1; \
+	  fi; \
+	  $$usable -m venv --clear $(VENV)
+	@echo "Setting up the course in $(VENV): about two minutes and 2 GB, this once."
+	@$(PY) -m pip install --disable-pip-version-check --no-input -q \
+	  "$$(sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)" && echo "  PyTorch is in (1 of 2)."
+	@$(PY) -m pip install --disable-pip-version-check --no-input -q -e ".[test]" && echo "  The rest is in (2 of 2)."
+	@echo "$(CURDIR)" > $@
