@@ -1,0 +1,104 @@
+"""A recurrent language model: predict the next character, train on a text too long to unroll. Lessons 01 and 02.
+
+Shapes: B batch, T time, H d_hidden, L n_layers, V vocab_size, N tokens of a text. Batch first, always.
+"""
+
+import math
+from collections.abc import Iterator
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class CharRNN(nn.Module):
+    """A character language model: embedding, a recurrent layer, linear read-out (Mikolov et al., 2010, section 2).
+
+    recurrent: a layer such as RNN(d_in, d_hidden); d_in is the width of the embedding.
+    tokens (B, T) of ids below V, state (L, B, H) or None -> logits (B, T, V) for the next token, last state.
+    """
+
+    def __init__(self, vocab_size: int, recurrent: nn.Module):
+        super().__init__()
+        self.embed = nn.Embedding(vocab_size, recurrent.d_in)
+        self.rnn = recurrent
+        self.readout = nn.Linear(recurrent.d_hidden, vocab_size)
+
+    def forward(self, tokens: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if tokens.is_floating_point():
+            raise TypeError(f"CharRNN reads token ids (integers); got {tokens.dtype}. Encode the text first.")
+        if tokens.numel() > 0 and not 0 <= int(tokens.min()) <= int(tokens.max()) < self.embed.num_embeddings:
+            raise ValueError(f"Token ids must lie in 0 ... {self.embed.num_embeddings - 1}; "
+                             f"got {int(tokens.min())} ... {int(tokens.max())}.")
+        out, state = self.rnn(self.embed(tokens), state)  # (B, T, H), (L, B, H)
+        return self.readout(out), state  # (B, T, V), (L, B, H)
+
+    @torch.no_grad()
+    def sample(self, prompt: Tensor, n_tokens: int, temperature: float = 1.0,
+               generator: torch.Generator | None = None) -> Tensor:
+        """Continue each prompt (B, T) by n_tokens drawn from softmax(logits / temperature): (B, T + n_tokens).
+
+        Temperature 0 takes the most probable token; 1 is the model's own distribution.
+        """
+        if temperature < 0:
+            raise ValueError(f"The temperature must be 0 or more; got {temperature}.")
+        tokens, state = [prompt], None
+        for _ in range(n_tokens):
+            logits, state = self(tokens[-1], state)
+            if temperature == 0:
+                tokens.append(logits[:, -1:].argmax(-1))  # (B, 1)
+            else:
+                weights = torch.softmax(logits[:, -1] / temperature, dim=-1)  # (B, V)
+                tokens.append(torch.multinomial(weights, 1, generator=generator))  # (B, 1)
+        return torch.cat(tokens, dim=1)
+
+
+def streams(ids: Tensor, batch_size: int, chunk: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Endless (x, y) pairs (batch_size, chunk): the text cut into parallel streams, each read chunk after chunk.
+
+    Row i of a pair continues row i of the pair before it, so the state may be carried; y is x one token later.
+    """
+    length = (len(ids) - 1) // batch_size // chunk * chunk
+    if length < chunk or chunk < 1:
+        raise ValueError(f"{batch_size} streams in chunks of {chunk} need more than {batch_size * max(chunk, 1)} "
+                         f"tokens; got {len(ids)}.")
+    x = ids[:length * batch_size].view(batch_size, length)
+    y = ids[1:length * batch_size + 1].view(batch_size, length)
+    while True:
+        for start in range(0, length, chunk):
+            yield x[:, start:start + chunk], y[:, start:start + chunk]
+
+
+class TruncatedBPTT:
+    """Loss of one chunk: the state is carried in from the chunk before, the gradient is not (Williams and Peng, 1990).
+
+    Call it with a model (tokens, state) -> (logits, state) and a pair from `streams`; nats per token come back.
+    """
+
+    def __init__(self):
+        self.state = None
+
+    def __call__(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        x, y = batch
+        logits, state = model(x, self.state)
+        self.state = state.detach()  # the next chunk starts here and knows nothing of how it came about
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+    def state_dict(self) -> dict:
+        return {"state": self.state}
+
+    def load_state_dict(self, saved: dict) -> None:
+        self.state = saved["state"]
+
+
+@torch.no_grad()
+def bits_per_character(model: nn.Module, ids: Tensor, n_streams: int = 64, chunk: int = 256) -> float:
+    """Mean -log2 p(next character) over a text of ids (N,), read in n_streams parallel streams with state carried."""
+    loss, total, seen = TruncatedBPTT(), 0.0, 0
+    device = next(model.parameters()).device
+    steps = (len(ids) - 1) // n_streams // chunk
+    for (x, y), _ in zip(streams(ids, n_streams, chunk), range(steps), strict=False):
+        total += float(loss(model, (x.to(device), y.to(device)))) * y.numel()
+        seen += y.numel()
+    return total / seen / math.log(2)

@@ -1,0 +1,197 @@
+"""course_lib/rnn.py against torch.nn.RNN, against autograd, and against cases that can be checked by eye."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from course_lib.record import capture
+from course_lib.rnn import RNN, bptt, rnn_step, unroll
+
+# Batch, time, d_in, d_hidden, n_layers: odd sizes, ones everywhere, more than one layer.
+SHAPES = [(1, 1, 1, 1, 1), (3, 7, 5, 4, 1), (2, 1, 3, 6, 2), (1, 13, 2, 9, 3), (5, 4, 8, 1, 2)]
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+def weights(d, h, dtype=torch.float64):
+    return [torch.randn(*shape, dtype=dtype, requires_grad=True) for shape in ((d, h), (h, h), (h,))]
+
+
+def test_rnn_step_by_eye():
+    """One unit, tanh(2 * 0.5 + 1 * 0.25 - 0.25) = tanh(1)."""
+    out = rnn_step(torch.tensor([[2.0]]), torch.tensor([[1.0]]), torch.tensor([[0.5]]), torch.tensor([[0.25]]),
+                   torch.tensor([-0.25]))
+    assert_close(out, torch.tensor([[math.tanh(1.0)]]))
+
+
+def test_rnn_step_is_torch_rnn_cell():
+    cell = nn.RNNCell(5, 3, dtype=torch.float64)
+    x, h = torch.randn(4, 5, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
+    ours = rnn_step(x, h, cell.weight_ih.T, cell.weight_hh.T, cell.bias_ih + cell.bias_hh)
+    assert_close(ours, cell(x, h), atol=1e-10, rtol=0)
+
+
+def test_unroll_repeats_rnn_step():
+    x, h = torch.randn(3, 6, 4, dtype=torch.float64), torch.randn(3, 5, dtype=torch.float64)
+    w = weights(4, 5)
+    hs = unroll(x, h, *w)
+    for t in range(6):
+        h = rnn_step(x[:, t], h, *w)
+        assert_close(hs[:, t], h, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("b, t, d, h, layers", SHAPES)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_rnn_agrees_with_torch_in_values_and_gradients(b, t, d, h, layers, dtype):
+    theirs = nn.RNN(d, h, layers, batch_first=True, dtype=dtype)
+    ours = RNN.from_torch(theirs)
+    assert ours.w_h[0].dtype == dtype
+    x, state = torch.randn(b, t, d, dtype=dtype), torch.randn(layers, b, h, dtype=dtype)
+    x1, s1, x2, s2 = (v.clone().requires_grad_() for v in (x, state, x, state))
+    out1, last1 = ours(x1, s1)
+    out2, last2 = theirs(x2, s2)
+    assert out1.shape == (b, t, h) and last1.shape == (layers, b, h)
+    cotangent = torch.randn_like(out1)
+    for out, last in ((out1, last1), (out2, last2)):
+        ((out * cotangent).sum() + last.square().sum()).backward()
+    tolerance = dict(atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+    assert_close(out1, out2, **tolerance)
+    assert_close(last1, last2, **tolerance)
+    assert_close(x1.grad, x2.grad, **tolerance)
+    assert_close(s1.grad, s2.grad, **tolerance)
+    for i in range(layers):
+        assert_close(ours.w_x[i].grad, getattr(theirs, f"weight_ih_l{i}").grad.T, **tolerance)
+        assert_close(ours.w_h[i].grad, getattr(theirs, f"weight_hh_l{i}").grad.T, **tolerance)
+        assert_close(ours.b[i].grad, getattr(theirs, f"bias_hh_l{i}").grad, **tolerance)
+
+
+@pytest.mark.parametrize("b, t, d, h, _", SHAPES)
+def test_bptt_equals_autograd(b, t, d, h, _):
+    x, h0 = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((b, t, d), (b, h)))
+    w = weights(d, h)
+    hs = unroll(x, h0, *w)
+    grad_hs = torch.randn_like(hs)
+    expected = torch.autograd.grad(hs, (x, h0, *w), grad_hs)
+    with torch.no_grad():
+        for mine in (bptt(x, h0, *w, grad_hs), bptt(x, h0, *w, grad_hs, hs)):
+            for ours, theirs in zip(mine, expected, strict=True):
+                assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
+
+
+def test_bptt_by_eye():
+    """w_h = 0 cuts the past off: only each step's own input can receive gradient, and h0 gets none."""
+    x, h0 = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, dtype=torch.float64)
+    w_x, w_h, b = (w.detach() for w in weights(4, 5))
+    grad_hs = torch.zeros(2, 3, 5, dtype=torch.float64)
+    grad_hs[:, 2] = 1
+    grads = bptt(x, h0, w_x, torch.zeros_like(w_h), b, grad_hs)
+    assert grads.h0.abs().max() == 0 and grads.x[:, :2].abs().max() == 0 and grads.x[:, 2].abs().min() > 0
+
+
+def test_no_gradient_from_the_future():
+    rnn = RNN(3, 4, 2).double()
+    x = torch.randn(2, 9, 3, dtype=torch.float64, requires_grad=True)
+    rnn(x)[0][:, 4].sum().backward()
+    assert x.grad[:, 5:].abs().max() == 0 and x.grad[:, :5].abs().amin((0, 2)).min() > 0
+
+
+def test_state_carried_over_two_halves_equals_one_run():
+    rnn, x = RNN(3, 4, 2).double(), torch.randn(2, 10, 3, dtype=torch.float64)
+    whole, last = rnn(x)
+    first, state = rnn(x[:, :6])
+    second, state = rnn(x[:, 6:], state)
+    assert_close(torch.cat([first, second], 1), whole, atol=1e-12, rtol=0)
+    assert_close(state, last, atol=1e-12, rtol=0)
+
+
+def test_sequences_of_a_batch_do_not_touch_each_other():
+    rnn, x = RNN(3, 4).double(), torch.randn(5, 6, 3, dtype=torch.float64)
+    order = torch.randperm(5)
+    assert_close(rnn(x)[0][order], rnn(x[order])[0], atol=1e-12, rtol=0)
+
+
+def test_recording_runs_step_by_step_and_changes_nothing():
+    rnn, x = RNN(3, 4, 2).double(), torch.randn(2, 6, 3, dtype=torch.float64)
+    fused = rnn(x)[0]
+    fused.square().sum().backward()
+    expected = [p.grad.clone() for p in rnn.parameters()]
+    rnn.zero_grad()
+    with capture(rnn, "hidden.*") as maps:
+        stepwise = rnn(x)[0]
+        stepwise.square().sum().backward()
+    assert_close(stepwise, fused, atol=1e-12, rtol=0)
+    assert_close(maps.over_time("hidden.1"), stepwise.detach(), atol=0, rtol=0)
+    for ours, theirs in zip(expected, rnn.parameters(), strict=True):
+        assert_close(ours, theirs.grad, atol=1e-10, rtol=1e-10)
+
+
+def test_starts_orthogonal():
+    w_h = RNN(3, 8).double().w_h[0]
+    assert_close(torch.linalg.svdvals(w_h), torch.ones(8, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_zeros_in_zeros_out():
+    assert RNN(3, 4, 2)(torch.zeros(2, 5, 3))[0].abs().max() == 0
+
+
+def test_learns_one_batch_by_heart():
+    torch.manual_seed(0)
+    rnn, readout = RNN(4, 16), nn.Linear(16, 4)
+    tokens = torch.randint(4, (8, 12))
+    x, y = nn.functional.one_hot(tokens[:, :-1], 4).float(), tokens[:, 1:]
+    optimiser = torch.optim.AdamW([*rnn.parameters(), *readout.parameters()], lr=2e-2)
+    for _ in range(300):
+        loss = nn.functional.cross_entropy(readout(rnn(x)[0]).flatten(0, 1), y.flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert loss < 0.4, f"chance is {math.log(4):.2f} nats; the first step, which sees one symbol, cannot reach 0"
+
+
+@pytest.mark.parametrize("x, error, words", [
+    (torch.zeros(2, 0, 3), ValueError, "at least one step"),
+    (torch.zeros(0, 5, 3), ValueError, "at least one sequence"),
+    (torch.zeros(2, 5, 4), ValueError, r"\(batch, time, 3\); got \(2, 5, 4\)"),
+    (torch.zeros(5, 3), ValueError, r"\(batch, time, 3\)"),
+    (torch.zeros(2, 5, 3, dtype=torch.float64), TypeError, "float64 but the weights are torch.float32"),
+    (torch.zeros(2, 5, 3, dtype=torch.int64), TypeError, "embed it first"),
+    (torch.full((2, 5, 3), math.nan), ValueError, "NaN or infinity"),
+    (torch.zeros(2, 5, 3, device="meta"), ValueError, "on meta, the weights on cpu"),
+])
+def test_bad_input_is_refused_in_words(x, error, words):
+    with pytest.raises(error, match=words):
+        RNN(3, 4)(x)
+
+
+def test_bad_state_and_sizes_are_refused_in_words():
+    with pytest.raises(ValueError, match=r"\(2, 5, 4\); got \(1, 5, 4\)"):
+        RNN(3, 4, 2)(torch.zeros(5, 6, 3), torch.zeros(1, 5, 4))
+    with pytest.raises(ValueError, match="1 or more"):
+        RNN(3, 0)
+    with pytest.raises(ValueError, match="bidirectional=True"):
+        RNN.from_torch(nn.RNN(3, 4, bidirectional=True))
+    with pytest.raises(ValueError, match="relu"):
+        RNN.from_torch(nn.RNN(3, 4, nonlinearity="relu"))
+    with pytest.raises(TypeError, match="LSTM"):
+        RNN.from_torch(nn.LSTM(3, 4))
+
+
+def test_from_torch_without_bias_and_time_first():
+    theirs = nn.RNN(3, 4, bias=False, dtype=torch.float64)
+    x = torch.randn(6, 2, 3, dtype=torch.float64)
+    assert_close(RNN.from_torch(theirs)(x.transpose(0, 1))[0].transpose(0, 1), theirs(x)[0], atol=1e-10, rtol=0)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_same_numbers_on_cuda_and_under_autocast():
+    rnn, x = RNN(5, 7, 2), torch.randn(3, 6, 5)
+    here = rnn(x)[0]
+    there = rnn.cuda()(x.cuda())[0]
+    assert_close(there.cpu(), here, atol=1e-5, rtol=1e-5)
+    with torch.autocast("cuda", torch.bfloat16):
+        out = rnn(x.cuda())[0]
+    out.sum().backward()
+    assert_close(out.float().cpu(), here, atol=1e-5, rtol=1e-5)
