@@ -47,7 +47,7 @@ test-fast: lint  ## the same without notebooks, browser and slow tests
 
 .PHONY: claims
 claims: $(STAMP)  ## run every notebook under other seeds and list what its claims measured (SEEDS="1 2")
-	@$(PY) -m course_lib.publish.claims --seeds $(SEEDS) $(FILES)
+	@$(PY) -m course_lib.publish.claims $(FILES) --seeds $(SEEDS)
 
 .PHONY: lint
 lint: $(STAMP)  ## check the style of the code

@@ -1,0 +1,73 @@
+"""`python -m course_lib.publish.execute [files]`: run notebooks in place, store them clean, measure them.
+
+A notebook that fails, warns, or shows a control without a still picture is left as it was, and one sentence
+says why.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from course_lib.publish import measured
+from course_lib.publish.kernels import run
+from course_lib.publish.normalise import as_text, faults, normalise
+
+
+def execute(path: Path) -> list[str]:
+    """Run the notebook at `path`, store and measure it; or say why it cannot be stored, a sentence each."""
+    result = run(path)
+    notebook = normalise(result.notebook)
+    reasons = result.failures or faults(notebook)
+    if reasons:
+        return reasons
+    measured.write(path, as_text(notebook))
+    if path.resolve().parent == measured.NOTEBOOKS:
+        measured.store(path.name, measured.measurement(notebook, result.seconds, result.peak_mb))
+    print(f"{path.name}: {result.seconds:.0f} s, {result.peak_mb} MB", flush=True)
+    return []
+
+
+def refresh_readme() -> None:
+    """Bring the README's marked blocks up to what was measured."""
+    if measured.README.exists():
+        old = measured.README.read_text(encoding="utf-8")
+        new = measured.filled(old, measured.read())
+        if new != old:
+            measured.write(measured.README, new)
+            print("README.md: its numbers are new")
+
+
+def chosen(files: list[str]) -> list[Path]:
+    """The notebooks asked for, or all of the course; ValueError for a file that is not there."""
+    paths = [Path(file) for file in files] or sorted(measured.NOTEBOOKS.glob("*.ipynb"))
+    missing = [str(path) for path in paths if not path.is_file()]
+    if missing:
+        raise ValueError(f"there is no notebook {missing[0]}: name one that exists, or none for all.")
+    return paths
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; 0 if every notebook was stored, 1 if one was refused, 2 for a wrong name."""
+    parser = argparse.ArgumentParser(prog="course_lib.publish.execute", description=__doc__)
+    parser.add_argument("files", nargs="*", help="notebooks; all of the course if none is named")
+    try:
+        paths = chosen(parser.parse_args(arguments).files)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    refused = 0
+    for path in paths:
+        reasons = execute(path)
+        refused += bool(reasons)
+        for reason in reasons:
+            print(f"{path.name} is left as it was: {reason}.", file=sys.stderr, flush=True)
+    try:
+        refresh_readme()
+    except ValueError as error:
+        print(f"README.md is left as it was: {error}", file=sys.stderr)
+        return 1
+    return min(refused, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""What the notebooks measured: gathered in notebooks/measured.json, written from there into the README.
+
+In the README `<!-- measured:minutes --> ... <!-- /measured -->` holds the table of all notebooks, and
+`<!-- measured:01:bits per character --> ... <!-- /measured -->` the report of that name out of notebook 01.
+What stands between the two marks is always rewritten.
+"""
+
+import json
+import os
+import platform
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+MEASURED = NOTEBOOKS / "measured.json"
+README = ROOT / "README.md"
+BLOCK = re.compile(r"(<!-- measured:([^>]+?) -->)(.*?)(<!-- /measured -->)", re.DOTALL)
+
+
+def records(notebook: NotebookNode, key: str) -> list[dict]:
+    """The data that outputs of `notebook` carry under "unrolled" where it has `key`, in their order."""
+    carried = (
+        output.get("metadata", {}).get("unrolled", {})
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    )
+    return [data for data in carried if key in data]
+
+
+def measurement(notebook: NotebookNode, seconds: float, peak_mb: int) -> dict:
+    """What one executed notebook measured: seconds, peak memory in MB, the machine, its reports."""
+    reports = {}
+    for data in records(notebook, "report"):
+        reports |= data["report"]
+    return {"seconds": round(seconds), "peak_mb": peak_mb, "machine": machine(), "report": reports}
+
+
+def machine() -> str:
+    """This machine in words: cores, processor family, GPU if the course would use it, PyTorch's version."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    parts = [f"{cores} core{'s' if cores != 1 else ''}", _processor()]
+    if torch.cuda.is_available() and os.environ.get("COURSE_DEVICE", "cuda").startswith("cuda"):
+        parts.append(torch.cuda.get_device_name())
+    return ", ".join([*parts, f"PyTorch {version('torch').split('+')[0]}"])
+
+
+def read() -> dict:
+    """notebooks/measured.json: one entry for each notebook file; empty where nothing was measured yet."""
+    return json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+
+
+def store(name: str, entry: dict) -> None:
+    """Put one notebook's entry into notebooks/measured.json, and forget notebooks that are gone."""
+    kept = {other: data for other, data in read().items() if (NOTEBOOKS / other).exists()}
+    text = json.dumps(kept | {name: entry}, indent=1, sort_keys=True, ensure_ascii=False)
+    write(MEASURED, text + "\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Write beside and rename: a full disk or a killed process leaves the old file whole."""
+    beside = path.with_name(path.name + ".part")
+    try:
+        beside.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def filled(text: str, numbers: dict) -> str:
+    """`text` with its marked blocks rewritten from `numbers`; ValueError for a block without a number."""
+
+    def fill(match):
+        opening, name, _, closing = match.groups()
+        return f"{opening}\n{_render(name, numbers)}\n{closing}"
+
+    return BLOCK.sub(fill, text)
+
+
+def _render(name, numbers):
+    if name == "minutes":
+        return _minutes(numbers)
+    number, _, report = name.partition(":")
+    for notebook, entry in numbers.items():
+        if notebook.split("_")[0] == number and report in entry["report"]:
+            return _report(report, **entry["report"][report])
+    known = [f"{n.split('_')[0]}:{r}" for n, entry in sorted(numbers.items()) for r in entry["report"]]
+    raise ValueError(
+        f"nothing was measured for the block `measured:{name}`; there is: {', '.join(['minutes', *known])}."
+    )
+
+
+def _minutes(numbers):
+    rows = [
+        [
+            f"[{name[: -len('.ipynb')]}](notebooks/{name})",
+            f"{data['seconds'] / 60:.1f}",
+            f"{data['peak_mb']} MB",
+        ]
+        for name, data in sorted(numbers.items())
+    ]
+    machines = sorted({data["machine"] for data in numbers.values()})
+    return _table(["notebook", "minutes", "peak memory"], rows) + f"\n\nMeasured on: {'; '.join(machines)}."
+
+
+def _report(name, value, unit):
+    if not isinstance(value, dict):
+        return f"{name}: {_cell(value)} {unit}".strip()
+    if not all(isinstance(row, dict) for row in value.values()):
+        heading = f"{name} ({unit})" if unit else name
+        return _table(["", heading], [[row, _cell(item)] for row, item in value.items()])
+    columns = list(dict.fromkeys(column for row in value.values() for column in row))
+    units = {column: unit if isinstance(unit, str) else unit.get(column, "") for column in columns}
+    header = [name, *(f"{column} ({units[column]})" if units[column] else column for column in columns)]
+    return _table(header, [[row, *(_cell(cells.get(c)) for c in columns)] for row, cells in value.items()])
+
+
+def _table(header, rows):
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(str(cell).replace('|', '/') for cell in line)} |" for line in lines)
+
+
+def _cell(value):
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _processor():
+    """The processor's family, without its clock or marks; the architecture where the system does not tell."""
+    try:
+        info = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        info = ""
+    found = re.search(r"^model name\s*: (.+)$", info, re.MULTILINE)
+    name = found[1] if found else platform.processor()
+    name = re.sub(r"\((R|TM|C)\)|@.*$|\bCPU\b|\bProcessor\b", " ", name, flags=re.IGNORECASE)
+    return " ".join(name.split()) or platform.machine()

@@ -1,0 +1,55 @@
+"""What holds for every test and notebook under test: a home of its own, no network, one thread a worker."""
+
+import os
+import shutil
+import socket
+import tempfile
+
+import pytest
+
+# Set before torch is imported or a kernel started: it inherits them. Workers share the cores, one thread each.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["COURSE_HOME"] = HOME = tempfile.mkdtemp(prefix="unrolled-test-")
+# A test starts from the course's own defaults, not from those of whoever runs it.
+for name in ("COURSE_SEED", "COURSE_DEVICE", "MPLBACKEND"):
+    os.environ.pop(name, None)
+
+LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
+_connect = socket.socket.connect
+
+
+def _connect_locally(self, address):
+    """Refuse any address that is not this machine: the course must run with no network once installed."""
+    if isinstance(address, tuple) and address[0] not in LOCAL:
+        raise RuntimeError(f"a test asked the network for {address[0]}: the course must run without it")
+    return _connect(self, address)
+
+
+def pytest_configure(config):
+    import matplotlib
+
+    matplotlib.use("Agg")  # not by environment variable: kernels would inherit it and show no pictures
+    socket.socket.connect = _connect_locally
+
+
+def pytest_unconfigure(config):
+    socket.socket.connect = _connect
+    shutil.rmtree(HOME, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items):
+    on_gpu = [item for item in items if item.get_closest_marker("cuda")]
+    if on_gpu:
+        import torch
+
+        if not torch.cuda.is_available():
+            for item in on_gpu:
+                item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A new, empty COURSE_HOME for each test."""
+    monkeypatch.setenv("COURSE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"

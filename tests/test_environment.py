@@ -1,0 +1,81 @@
+"""The set-up files agree: exact versions, one PyTorch, an environment.yml that conda and pip can read."""
+
+import socket
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from rattler import MatchSpec
+from rattler.exceptions import InvalidMatchSpecError
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
+CONDA = [line for line in ENVIRONMENT["dependencies"] if isinstance(line, str)]
+PIP = next(line["pip"] for line in ENVIRONMENT["dependencies"] if isinstance(line, dict))
+PACKAGES = [
+    *PROJECT["dependencies"],
+    *(p for extra in PROJECT["optional-dependencies"].values() for p in extra),
+]
+
+
+def is_exact(requirement: str) -> bool:
+    """Whether a requirement admits one version only."""
+    specifiers = list(Requirement(requirement).specifier)
+    return len(specifiers) == 1 and specifiers[0].operator == "==" and "*" not in specifiers[0].version
+
+
+def pin(name: str, requirements: list[str]) -> str:
+    """The version that `requirements` pin `name` to."""
+    return next(str(r.specifier) for r in map(Requirement, requirements) if r.name == name)
+
+
+@pytest.mark.parametrize("requirement", PACKAGES)
+def test_packages_are_pinned_exactly(requirement):
+    assert is_exact(requirement)
+
+
+@pytest.mark.parametrize("loose", ["torch", "torch>=2", "torch==2.*", "torch==2.13.0,!=2.13.1"])
+def test_a_loose_pin_is_seen(loose):
+    assert not is_exact(loose)
+
+
+def test_no_package_is_named_twice():
+    names = [Requirement(requirement).name for requirement in PACKAGES]
+    assert len(names) == len(set(names))
+
+
+def test_conda_reads_its_lines():
+    specs = {MatchSpec(line, strict=True).name.normalized: line for line in CONDA}
+    assert {"python", "pip"} <= specs.keys(), "conda warns about a pip section without pip"
+
+
+def test_a_line_that_conda_cannot_read_is_refused():
+    with pytest.raises(InvalidMatchSpecError):
+        MatchSpec("python>>3.11", strict=True)
+
+
+def test_only_conda_forge_is_asked():
+    assert ENVIRONMENT["channels"] == ["conda-forge", "nodefaults"]
+
+
+def test_pip_reads_its_lines_and_installs_this_package():
+    assert PIP[-1] == "-e ."
+    assert all(is_exact(line) for line in PIP[:-1])
+
+
+def test_pytorch_has_one_version():
+    assert pin("torch", PIP[:-1]) == pin("torch", PROJECT["dependencies"])
+
+
+def test_conda_brings_a_python_that_the_package_takes():
+    python = next(line for line in CONDA if line.startswith("python="))
+    assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python="))
+
+
+def test_tests_cannot_reach_the_network():
+    with socket.socket() as outward, pytest.raises(RuntimeError, match="without it"):
+        outward.connect(("192.0.2.1", 9))
