@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-# Set before torch is imported or a kernel started: it inherits them. Workers share the cores, one thread each.
+# Set before torch is imported or a kernel started: it inherits them. Workers share the cores: a thread each.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["COURSE_HOME"] = HOME = tempfile.mkdtemp(prefix="unrolled-test-")
