@@ -1,6 +1,5 @@
 """The stored form of a notebook: only what a reader needs, the same bytes from the same run."""
 
-import hashlib
 import re
 
 import nbformat
@@ -32,12 +31,11 @@ def normalise(notebook: NotebookNode) -> NotebookNode:
     """Bring an executed notebook into its stored form, in place, and return it.
 
     Widget state and widget views go (the still, text/html, stays), progress bars go, execution counts run
-    1..n, metadata shrinks to what the course uses, and a cell without an id of its own gets one.
+    1..n, and metadata shrinks to what the course uses. Cell ids stay; reading gave one to a cell without.
     """
     kept = {key: value for key, value in notebook.metadata.items() if key in NOTEBOOK_METADATA}
     notebook.metadata = NotebookNode({**kept, "kernelspec": KERNEL, "language_info": LANGUAGE})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
-    _give_ids(notebook.cells)
     count = 0
     for cell in notebook.cells:
         cell.metadata = NotebookNode({k: v for k, v in cell.metadata.items() if k in CELL_METADATA})
@@ -79,16 +77,6 @@ def faults(notebook: NotebookNode) -> list[str]:
                     f"{where} shows a control without a still picture: its output needs text/html too"
                 )
     return found
-
-
-def _give_ids(cells):
-    seen = set()
-    for number, cell in enumerate(cells):
-        if not cell.get("id") or cell.id in seen:
-            cell.id = hashlib.sha256(f"{number} {cell.source}".encode()).hexdigest()[:8]
-            while cell.id in seen:
-                cell.id = hashlib.sha256(cell.id.encode()).hexdigest()[:8]
-        seen.add(cell.id)
 
 
 def _joined(outputs):

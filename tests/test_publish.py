@@ -1,0 +1,310 @@
+"""Running, cleaning, storing and measuring notebooks, on small notebooks of our own and on real kernels."""
+
+import json
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from course_lib.publish import claims, execute, measured
+from course_lib.publish.kernels import Run, run
+from course_lib.publish.normalise import KERNEL, WIDGET_VIEW, as_text, faults, normalise
+
+BAR = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"
+
+
+def one_cell(*outputs, source="x", **metadata):
+    return new_notebook(cells=[new_code_cell(source, outputs=list(outputs), metadata=metadata)])
+
+
+def stream(text, name="stdout"):
+    return new_output("stream", name=name, text=text)
+
+
+def display(data, **metadata):
+    return new_output("display_data", data=data, metadata=metadata)
+
+
+def left(notebook):
+    """The outputs that stand after cleaning."""
+    return normalise(notebook).cells[0].outputs
+
+
+# --- cleaning
+
+
+def test_widgets_leave_their_still():
+    notebook = one_cell(
+        display({WIDGET_VIEW: {"model_id": "a"}, "text/html": "<b>still</b>", "text/plain": "p"})
+    )
+    notebook.metadata["widgets"] = {"state": {}}
+    assert left(notebook)[0].data == {"text/html": "<b>still</b>", "text/plain": "p"}
+    assert "widgets" not in notebook.metadata
+    assert faults(notebook) == []
+
+
+def test_a_control_without_a_still_is_refused():
+    notebook = normalise(one_cell(display({WIDGET_VIEW: {"model_id": "a"}, "text/plain": "IntSlider()"})))
+    assert ["without a still" in fault for fault in faults(notebook)] == [True]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        stream(f"\r{BAR}\r{BAR}\n", "stderr"),
+        stream("\rsteps: 12it [00:03,  3.9it/s]", "stderr"),
+        display({WIDGET_VIEW: {"model_id": "a"}, "text/plain": BAR}),
+    ],
+)
+def test_progress_bars_are_dropped(output):
+    assert left(one_cell(output)) == []
+
+
+def test_text_beside_a_progress_bar_stays():
+    assert left(one_cell(stream(f"start\n\r{BAR}\nend: 40% | done\n")))[0].text == "start\nend: 40% | done\n"
+
+
+def test_a_warning_is_a_fault_that_names_its_cell():
+    notebook = new_notebook(cells=[new_markdown_cell("a"), *one_cell(stream("look out\n", "stderr")).cells])
+    assert faults(normalise(notebook)) == ["cell 2 (`x`) wrote a warning: look out"]
+
+
+def test_pieces_of_a_stream_are_joined_where_they_stand():
+    shown = left(one_cell(stream("a"), stream("b\n"), display({"text/plain": "p"}), stream("c\n")))
+    assert [output.get("text") for output in shown] == ["ab\n", None, "c\n"]
+
+
+def test_what_editors_leave_is_dropped_and_what_the_course_uses_stays():
+    kept = {"slideshow": {"slide_type": "slide"}, "tags": ["figure"], "jupyter": {"source_hidden": True}}
+    notebook = one_cell(**kept, execution={"t": "1"}, ExecuteTime={}, trusted=True, collapsed=False)
+    notebook.metadata.update(kernelspec={"name": "mine"}, jupytext={}, language_info={"version": "3.13.1"})
+    normalise(notebook)
+    assert notebook.cells[0].metadata == kept
+    assert notebook.metadata.kernelspec == KERNEL
+    assert notebook.metadata.keys() == {"kernelspec", "language_info"}
+    assert "version" not in notebook.metadata.language_info
+
+
+def test_ids_stay():
+    cells = [new_code_cell("a", id="mine"), new_markdown_cell("b", id="yours")]
+    assert [cell.id for cell in normalise(new_notebook(cells=cells)).cells] == ["mine", "yours"]
+
+
+def test_execution_counts_run_from_one():
+    result = new_output("execute_result", data={"text/plain": "1"}, execution_count=41)
+    cells = [new_markdown_cell("m"), new_code_cell("a", execution_count=7), *one_cell(result).cells]
+    notebook = normalise(new_notebook(cells=cells))
+    assert [cell.get("execution_count") for cell in notebook.cells] == [None, 1, 2]
+    assert notebook.cells[2].outputs[0].execution_count == 2
+
+
+def test_cleaning_twice_changes_nothing():
+    notebook = one_cell(stream("a"), display({"text/html": "h"}), execution={})
+    once = as_text(normalise(notebook))
+    assert as_text(normalise(nbformat.reads(once, 4))) == once
+    assert once.endswith("}\n") and list(json.loads(once)) == sorted(json.loads(once))
+
+
+# --- running and storing
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A course of its own: a notebooks folder and a README that nothing else uses."""
+    folder = tmp_path / "a course" / "notebooks"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(measured, "NOTEBOOKS", folder)
+    monkeypatch.setattr(measured, "MEASURED", folder / "measured.json")
+    monkeypatch.setattr(measured, "README", folder.parent / "README.md")
+    return folder
+
+
+def put(folder, name, *sources):
+    path = folder / name
+    path.write_text(as_text(new_notebook(cells=[new_code_cell(source) for source in sources])))
+    return path
+
+
+REPORT = """
+from IPython.display import display
+report = {"bits": {"value": {"uniform": 6.0, "RNN": 2.25}, "unit": "bits"}}
+display({"text/plain": "shown"}, raw=True, metadata={"unrolled": {"report": report}})
+"""
+
+
+def test_a_notebook_is_stored_and_measured(course, monkeypatch, capsys):
+    monkeypatch.setenv("COURSE_SEED", "5")
+    sources = [
+        "import os\nfrom pathlib import Path\nprint(Path.cwd().name, os.environ.get('COURSE_SEED'))",
+        "Path(os.environ['COURSE_HOME'], 'x').write_text('a home that can be written to')",
+        "hold = bytearray(150 * 2**20); hold[::4096] = b'x' * len(hold[::4096]); del hold",
+        REPORT,
+    ]
+    path = put(course, "01_a.ipynb", *sources)
+    measured.README.write_text("before\n<!-- measured:minutes -->old<!-- /measured -->\nafter\n")
+
+    assert execute.main([str(path)]) == 0
+
+    stored = nbformat.read(path, 4)
+    assert stored.cells[0].outputs[0].text == "notebooks None\n"
+    entry = measured.read()["01_a.ipynb"]
+    assert entry["report"] == {"bits": {"value": {"uniform": 6.0, "RNN": 2.25}, "unit": "bits"}}
+    assert 150 < entry["peak_mb"] < 600, "memory that was given back counts too"
+    assert entry["seconds"] < 60 and "core" in entry["machine"]
+    readme = measured.README.read_text()
+    assert "[01_a](notebooks/01_a.ipynb)" in readme and "old" not in readme
+    assert readme.startswith("before\n<!-- measured:minutes -->\n") and readme.endswith(
+        "<!-- /measured -->\nafter\n"
+    )
+    assert sorted(f.name for f in course.iterdir()) == ["01_a.ipynb", "measured.json"]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise ValueError('no data')", "cell 2 (`raise ValueError('no data')`) raised ValueError: no data."),
+        ("import warnings; warnings.warn('odd')", "wrote a warning"),
+        ("import os; os._exit(3)", "the kernel ended in cell 2"),
+    ],
+)
+def test_a_notebook_that_fails_keeps_its_file(course, capsys, source, reason):
+    path = put(course, "01_a.ipynb", "print('first')", source)
+    before = path.read_bytes()
+    assert execute.main([str(path)]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("01_a.ipynb is left as it was: ") and reason in told and told.count("\n") == 1
+    assert path.read_bytes() == before
+    assert measured.read() == {}
+
+
+def test_a_wrong_name_is_said_in_words(course, capsys):
+    assert execute.main(["nowhere.ipynb"]) == 2
+    assert (
+        capsys.readouterr().err
+        == "there is no notebook nowhere.ipynb: name one that exists, or none for all.\n"
+    )
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+    target = tmp_path / "a.json"
+    target.write_text("old")
+
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(measured.os, "replace", full)
+    with pytest.raises(OSError, match="no space"):
+        measured.write(target, "new")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+# --- what was measured
+
+
+ENTRY = {
+    "seconds": 75,
+    "peak_mb": 812,
+    "machine": "2 cores, a processor, PyTorch 2",
+    "report": {
+        "time": {"value": 21.44, "unit": "s"},
+        "bits": {"value": {"uniform": 6, "RNN": 2.31}, "unit": "bits"},
+        "runs": {
+            "value": {"plain": {"loss": 1.9, "time": 20.0}, "clipped": {"loss": 1.7}},
+            "unit": {"time": "s"},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("block", "lines"),
+    [
+        (
+            "minutes",
+            [
+                "| [01_a](notebooks/01_a.ipynb) | 1.2 | 812 MB |",
+                "Measured on: 2 cores, a processor, PyTorch 2.",
+            ],
+        ),
+        ("01:time", ["time: 21.4 s"]),
+        ("01:bits", ["|  | bits (bits) |", "| uniform | 6 |", "| RNN | 2.31 |"]),
+        ("01:runs", ["| runs | loss | time (s) |", "| plain | 1.9 | 20 |", "| clipped | 1.7 |  |"]),
+    ],
+)
+def test_a_block_is_written_from_the_numbers(block, lines):
+    text = measured.filled(f"a <!-- measured:{block} -->x<!-- /measured --> b", {"01_a.ipynb": ENTRY})
+    assert all(line in text.splitlines() for line in lines)
+    assert measured.filled(text, {"01_a.ipynb": ENTRY}) == text
+
+
+def test_a_block_without_a_number_is_refused():
+    with pytest.raises(ValueError, match="there is: minutes, 01:bits"):
+        measured.filled(
+            "<!-- measured:02:bits --><!-- /measured -->", {"01_a.ipynb": ENTRY | {"report": {"bits": {}}}}
+        )
+
+
+def test_a_notebook_that_is_gone_is_forgotten(course):
+    for name in ("01_a.ipynb", "02_b.ipynb"):
+        put(course, name)
+        measured.store(name, ENTRY)
+    (course / "01_a.ipynb").unlink()
+    measured.store("02_b.ipynb", ENTRY)
+    assert list(measured.read()) == ["02_b.ipynb"]
+
+
+# --- claims under other seeds
+
+
+CLAIM = """
+import os
+from IPython.display import display
+class ClaimFailed(AssertionError): pass
+def claim(text, value, bound):
+    values = [{"name": "loss", "value": value, "operator": "<", "bound": bound}]
+    data = {"claim": text, "holds": value < bound, "values": values}
+    display({"text/plain": text}, raw=True, metadata={"unrolled": data})
+    if not value < bound:
+        raise ClaimFailed(text)
+seed = int(os.environ["COURSE_SEED"])
+"""
+
+
+def test_claims_are_listed_by_seed_and_one_that_fails_fails_all(course, capsys):
+    path = put(course, "01_a.ipynb", CLAIM, "claim('shaky', seed / 2, 1.0)", "claim('sure', 0.25, 1.0)")
+    before = path.read_bytes()
+    assert claims.main([str(path), "--seeds", "1", "2"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "01_a.ipynb"
+    assert told[1:4] == [
+        "  FAILS  shaky",
+        "           seed 1: loss 0.5 < 1",
+        "           seed 2: loss 1 < 1",
+    ]
+    assert told[4] == "  holds  sure", "a claim that fails does not hide those after it"
+    assert told[-1] == "2 checked under seeds 1, 2: 1 failed"
+    assert path.read_bytes() == before
+    assert claims.main([str(path), "--seeds", "1"]) == 0
+
+
+def test_a_cell_that_raises_or_a_claim_not_reached_counts_as_failed():
+    holding = {"claim": "sure", "holds": True, "values": []}
+    full = Run(one_cell(display({}, unrolled=holding)))
+    broken = Run(new_notebook(), failures=["cell 1 (`x`) raised ValueError: no"])
+    lines, failed = claims.tabulate({1: full, 2: broken})
+    assert failed == 2
+    assert "           seed 2: not reached" in lines
+    assert lines[-1] == "  FAILS  seed 2: cell 1 (`x`) raised ValueError: no"
+
+
+def test_a_run_takes_this_python_whatever_else_is_called_python3(course, tmp_path, monkeypatch):
+    import sys
+
+    spec = tmp_path / "jupyter" / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    spec.write_text(json.dumps({"argv": ["/bin/false"], "display_name": "Mine", "language": "python"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    result = run(put(course, "01_a.ipynb", "import sys; print(sys.prefix)"))
+    assert result.failures == []
+    assert result.notebook.cells[0].outputs[0].text == sys.prefix + "\n"
