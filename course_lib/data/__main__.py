@@ -1,0 +1,35 @@
+"""Write data/README.md, which gathers the cards of all corpora: `python -m course_lib.data`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from course_lib.data import digits, plays
+
+README = Path(__file__).resolve().parents[2] / "data" / "README.md"
+OPENING = """# The data of this course
+
+Real text and real images that come inside installed packages, so that every lesson runs with no network.
+Every corpus has `load()`, which gives a `datasets.DatasetDict` with fixed train, validation and test splits,
+and `card()`, which says what follows here. This file is written by `python -m course_lib.data`.
+"""
+
+
+def readme() -> str:
+    """The whole text of data/README.md: an opening and the card of every corpus."""
+    return "\n".join([OPENING, plays.card(), digits.card()])
+
+
+def main() -> None:
+    """Write the file beside its place and rename it; raises FileNotFoundError outside a checkout."""
+    if not README.parent.is_dir():
+        raise FileNotFoundError(f"{README.parent} does not exist: run this in a checkout of the course.")
+    part = README.with_suffix(".part")
+    part.write_text(readme(), encoding="utf-8", newline="\n")
+    os.replace(part, README)
+    print(f"wrote {README}")
+
+
+if __name__ == "__main__":
+    main()
