@@ -1,0 +1,198 @@
+"""Pictures of numbers: every function takes arrays and an optional Axes and gives the Axes back. No model, no widget.
+
+    ax = lines(lags, {"sigma = 0.9": norms}, xlabel="lag (steps)", ylabel="gradient norm", log="y")
+    picture(ax, alt="Gradient norm falls by ... over 50 steps.")
+"""
+
+import base64
+import html
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from numpy.typing import ArrayLike
+
+plt.style.use(Path(__file__).with_name("unrolled.mplstyle"))
+
+BLUE, ORANGE, GREEN, PURPLE, GREY = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+INK = plt.rcParams["text.color"]
+PALE = {BLUE: "#DCEAF6", ORANGE: "#FBE5D6", GREEN: "#DDF1E7", GREY: "#ECEEF1"}  # fills under dark text
+DIVERGING = "PuOr_r"  # purple below zero, white at zero, orange above: safe for colour-blind readers
+PAINT = LinearSegmentedColormap.from_list("paint", plt.get_cmap(DIVERGING)(np.linspace(0.2, 0.8, 64)))  # under text
+MONOSPACE_ADVANCE = 0.602  # width of one DejaVu Sans Mono character, in units of its font size
+
+
+class Picture:
+    """A finished figure: its PNG and its alternative text. Shown by Jupyter when it is a cell's last line."""
+
+    def __init__(self, png: bytes, alt: str):
+        self.png, self.alt = png, alt
+
+    def _repr_html_(self) -> str:
+        data = base64.b64encode(self.png).decode()
+        return (f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt, quote=True)}" '
+                'style="max-width:100%;height:auto">')
+
+    def __repr__(self) -> str:
+        return f"Figure: {self.alt}"
+
+
+def picture(drawn: Axes | Figure, alt: str) -> Picture:
+    """Turn Axes or a Figure into a `Picture` with alternative text and close it; ValueError without such a text."""
+    if not alt or not alt.strip():
+        raise ValueError("A picture needs alternative text: say in a sentence what a reader who cannot see it misses.")
+    figure = drawn if isinstance(drawn, Figure) else drawn.figure
+    png = io.BytesIO()
+    figure.savefig(png, format="png")
+    plt.close(figure)
+    return Picture(png.getvalue(), " ".join(alt.split()))
+
+
+def axes(ax: Axes | None = None, size: tuple[float, float] | None = None) -> Axes:
+    """The Axes handed in, or new ones of the course's size (inches)."""
+    return ax if ax is not None else plt.subplots(figsize=size)[1]
+
+
+def lines(x: ArrayLike, series: Mapping[str, ArrayLike], ax: Axes | None = None, *, xlabel: str, ylabel: str,
+          title: str = "", log: str = "", marker: str = "", levels: Mapping[str, float] | None = None) -> Axes:
+    """Curves y(x), each (N,) or a pair (x, y) of its own; log: "", "x", "y" or "xy"; levels: named horizontal lines.
+
+    A curve's points that are not finite are left out. Names stand in a legend, names of levels on their lines.
+    """
+    ax = axes(ax)
+    for name, y in series.items():
+        own_x, y = y if isinstance(y, tuple) else (x, y)
+        own_x, y = np.asarray(own_x, float), np.asarray(y, float)
+        keep = np.isfinite(y) & ((y > 0) if "y" in log else True)
+        ax.plot(own_x[keep], y[keep], marker=marker, label=name)
+    if "x" in log:
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter("{x:g}")
+    if "y" in log:
+        ax.set_yscale("log")
+    for name, level in (levels or {}).items():
+        ax.axhline(level, color=GREY, linewidth=1.2, linestyle=(0, (1, 2)))
+        ax.annotate(name, (1, level), xycoords=("axes fraction", "data"), xytext=(-2, 3),
+                    textcoords="offset points", ha="right", fontsize=12, color=GREY)
+    if len(series) > 1:
+        ax.legend()
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    return ax
+
+
+def bars(values: Mapping[str, float], ax: Axes | None = None, *, xlabel: str, title: str = "",
+         highlight: Sequence[str] = (), digits: int = 2) -> Axes:
+    """Horizontal bars, the first on top, each with its number written out; highlighted ones in orange."""
+    ax = axes(ax)
+    names = list(values)
+    drawn = ax.barh(names, list(values.values()), color=[ORANGE if n in highlight else BLUE for n in names], height=0.65)
+    ax.bar_label(drawn, [f"{value:.{digits}f}" for value in values.values()], padding=5)
+    ax.invert_yaxis()
+    ax.grid(axis="y", visible=False)
+    ax.margins(x=0.12)
+    ax.set(xlabel=xlabel, title=title)
+    return ax
+
+
+def heatmap(matrix: ArrayLike, ax: Axes | None = None, *, rows: Sequence[str] = (), columns: Sequence[str] = (),
+            xlabel: str = "", ylabel: str = "", title: str = "", signed: bool = False, numbers: str = "",
+            limit: float | None = None, frame: Sequence[tuple[int, int]] = ()) -> Axes:
+    """A matrix (R, C) as colours: signed ones around white at zero; numbers: a format such as ".1f" writes them in.
+
+    limit fixes the end of the colour scale. frame lists cells (row, column) to put a heavy frame around.
+    """
+    matrix = np.atleast_2d(np.asarray(matrix, float))
+    ax = axes(ax)
+    high = limit or max(float(np.abs(matrix).max(initial=0)), 1e-12)
+    image = ax.imshow(matrix, aspect="auto", cmap=DIVERGING if signed else "Blues", vmin=-high if signed else 0, vmax=high)
+    ax.set_xticks(range(len(columns)), columns)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.tick_params(length=0)
+    ax.grid(False)
+    if numbers:
+        for (r, c), value in np.ndenumerate(matrix):
+            red, green, blue, _ = image.cmap(image.norm(value))
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            ax.text(c, r, format(value, numbers), ha="center", va="center", fontsize=12, color="white" if dark else INK)
+    for r, c in frame:
+        ax.add_patch(plt.Rectangle((c - 0.5, r - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=2.5))
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    return ax
+
+
+def painted_text(text: str, values: ArrayLike, ax: Axes | None = None, *, width: int = 64, limit: float = 1.0,
+                 title: str = "", label: str = "") -> Axes:
+    """Text with one number a character painted behind it: purple below zero, orange above, full colour at `limit`.
+
+    A line breaks at a newline and after `width` characters; the newline keeps its colour, as a square of its own.
+    """
+    values = np.asarray(values, float)
+    if len(values) != len(text):
+        raise ValueError(f"One number a character: got {len(values)} numbers for {len(text)} characters.")
+    rows, colours = [""], [[]]
+    for character, value in zip(text, values, strict=True):
+        if len(rows[-1]) == width or rows[-1].endswith("\n"):
+            rows.append("")
+            colours.append([])
+        rows[-1] += character
+        colours[-1].append(value)
+    grid = np.full((len(rows), width), np.nan)
+    for r, row in enumerate(colours):
+        grid[r, :len(row)] = row
+    font = 14.0
+    ax = axes(ax, size=(width * font * MONOSPACE_ADVANCE / 72 + 0.4, len(rows) * 0.29 + 1.1))
+    image = ax.imshow(grid, cmap=PAINT, vmin=-limit, vmax=limit, aspect="auto",
+                      extent=(0, width, len(rows), 0))
+    inches = ax.figure.get_size_inches()[0] - 0.4
+    font = inches * 72 / width / MONOSPACE_ADVANCE
+    for r, row in enumerate(rows):
+        ax.text(0, r + 0.5, row.replace("\n", "↵").replace("$", r"\$"), family="DejaVu Sans Mono", fontsize=font,
+                va="center_baseline", parse_math=False)
+    ax.set_axis_off()
+    ax.set_title(title)
+    if label:
+        ax.figure.colorbar(image, ax=ax, orientation="horizontal", label=label, shrink=0.4, aspect=40, pad=0.02)
+    return ax
+
+
+def unrolled(inputs: Sequence[str], outputs: Sequence[str], ax: Axes | None = None, *, title: str = "",
+             states: Sequence[str] | None = None) -> Axes:
+    """The network drawn step by step: inputs below, states in a row, outputs above; an empty string draws nothing."""
+    if len(inputs) != len(outputs):
+        raise ValueError(f"As many inputs as outputs, '' where there is none: got {len(inputs)} and {len(outputs)}.")
+    steps = len(inputs)
+    states = states or [f"$h_{t + 1}$" for t in range(steps)]
+    ax = axes(ax, size=(max(3.0, 1.5 * steps), 3.6))
+    for t in range(steps):
+        box(ax, t, 1, states[t], BLUE)
+        if t + 1 < steps:
+            arrow(ax, (t + 0.3, 1), (t + 0.7, 1))
+        if inputs[t]:
+            box(ax, t, 0, inputs[t], GREY)
+            arrow(ax, (t, 0.28), (t, 0.72))
+        if outputs[t]:
+            box(ax, t, 2, outputs[t], ORANGE)
+            arrow(ax, (t, 1.28), (t, 1.72))
+    ax.set(xlim=(-0.5, steps - 0.5), ylim=(-0.4, 2.4), title=title)
+    ax.set_axis_off()
+    return ax
+
+
+def box(ax: Axes, x: float, y: float, text: str, colour: str, width: float = 0.56) -> None:
+    """A rounded box around (x, y) with a text, in a pale fill and a frame of the given palette colour."""
+    ax.add_patch(FancyBboxPatch((x - width / 2, y - 0.22), width, 0.44, boxstyle="round,pad=0,rounding_size=0.08",
+                                facecolor=PALE.get(colour, "white"), edgecolor=colour, linewidth=1.8))
+    ax.text(x, y, text, ha="center", va="center", fontsize=14)
+
+
+def arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK, bend: float = 0.0,
+          style: str = "-") -> None:
+    """An arrow from start to end in data coordinates, bent by `bend` of its length."""
+    ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=13, color=colour, linewidth=1.8,
+                                 shrinkA=0, shrinkB=0, linestyle=style, connectionstyle=f"arc3,rad={bend}"))

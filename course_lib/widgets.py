@@ -1,0 +1,58 @@
+"""Controls: a slider or a menu bound to a function that draws. No logic of their own, and a still for where they rest."""
+
+import html
+from collections.abc import Callable
+
+import ipywidgets
+
+from course_lib.plots import Picture
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+class Control:
+    """Live controls above a picture; where no kernel runs (a page, a slide, a repository viewer), the still instead."""
+
+    def __init__(self, box: ipywidgets.Widget, still: str, plain: str):
+        self.box, self._still, self._plain = box, still, plain
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        live = self.box._repr_mimebundle_()
+        return {WIDGET: live[WIDGET], "text/html": self._still, "text/plain": self._plain}
+
+
+def explore(draw: Callable[..., Picture], **controls) -> Control:
+    """Bind controls to draw(**values) -> Picture, which is called anew, with all values, whenever one of them moves.
+
+    Each control is (label, start, low, high, step) for a slider, whole numbers or fractions, or (label, start, options)
+    for a menu. Raises ValueError for any other form. A value that draw cannot draw is answered with its own sentence.
+    """
+    made = {name: _control(name, spec) for name, spec in controls.items()}
+    first = draw(**{name: control.value for name, control in made.items()})
+    shown = ipywidgets.HTML(first._repr_html_())
+
+    def redraw(_change=None) -> None:
+        try:
+            shown.value = draw(**{name: control.value for name, control in made.items()})._repr_html_()
+        except Exception as error:  # the student sees the sentence, and the control stays alive
+            shown.value = f"<p role='alert'>{html.escape(str(error) or type(error).__name__)}</p>"
+
+    for control in made.values():
+        control.observe(redraw, names="value")
+    labels = ", ".join(control.description.rstrip(":") for control in made.values())
+    still = (f'{first._repr_html_()}<p style="margin:.2em 0;opacity:.8">Still picture. Run the cell to move: '
+             f'<strong>{html.escape(labels)}</strong>.</p>')
+    plain = f"{first!r}\nStill picture. Run the cell to move: {labels}."
+    return Control(ipywidgets.VBox([*made.values(), shown]), still, plain)
+
+
+def _control(name: str, spec: tuple) -> ipywidgets.Widget:
+    look = {"style": {"description_width": "initial"}, "layout": ipywidgets.Layout(width="min(36rem, 95%)")}
+    if isinstance(spec, tuple) and len(spec) == 5:
+        label, start, low, high, step = spec
+        slider = ipywidgets.IntSlider if all(isinstance(v, int) for v in spec[1:]) else ipywidgets.FloatSlider
+        return slider(description=label, value=start, min=low, max=high, step=step, tooltip=label, **look)
+    if isinstance(spec, tuple) and len(spec) == 3:
+        label, start, options = spec
+        return ipywidgets.Dropdown(description=label, value=start, options=options, tooltip=label, **look)
+    raise ValueError(f"Control {name!r} must be (label, start, low, high, step) or (label, start, options); got {spec!r}.")
