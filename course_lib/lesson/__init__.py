@@ -1,0 +1,29 @@
+"""What a lesson's notebook does besides teaching: state checked claims, show the library's source, set
+exercises.
+
+Only notebooks import this package. Each output reads in JupyterLab, on a slide, on a web page and as plain
+text, and carries what it says as data too (output metadata, key "unrolled"), so that tests and the README can
+use it.
+"""
+
+from course_lib.lesson.board import progress
+from course_lib.lesson.claims import ClaimFailed, claim, measured
+from course_lib.lesson.practice import check, hint, solution
+from course_lib.lesson.quizzes import quiz
+from course_lib.lesson.reports import report
+from course_lib.lesson.sources import show_source
+from course_lib.lesson.syllabus import LESSONS
+
+__all__ = [
+    "LESSONS",
+    "ClaimFailed",
+    "check",
+    "claim",
+    "hint",
+    "measured",
+    "progress",
+    "quiz",
+    "report",
+    "show_source",
+    "solution",
+]

@@ -1,0 +1,150 @@
+"""Judging an answer to an exercise: what is wrong with it, in words, whatever the answer does.
+
+`judge` runs the exercise's own check on the student's function, wrapped so that everything that is wrong in
+any exercise alike is noticed here: nothing attempted, an error, other arguments, nothing returned, inputs
+changed, too much printed, no end.
+"""
+
+import contextlib
+import inspect
+import io
+import linecache
+import random
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from course_lib.exercises import Exercise
+from course_lib.lesson.limits import OutOfTime, time_limit
+from course_lib.lesson.watched import Mistake, NotAttempted, Watched, is_untouched, kind_of
+
+PRINT_LIMIT = 2000  # characters
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How an answer was found: `kind` is "passed", "wrong", "not attempted", "error" or "unfinished"."""
+
+    kind: str
+    message: str
+    printed: str = ""
+
+
+def judge(exercise: Exercise, answer, seed: int = 0) -> Verdict:
+    """The verdict on `answer`; raises nothing but KeyboardInterrupt.
+
+    Afterwards the notebook's random numbers are as they were: a solved exercise changes no later result.
+    """
+    out = _Limited()
+    # A class or a model is handed to the check as it is: it may look at more of it than a call shows.
+    plain = exercise.value or not callable(answer) or isinstance(answer, type | torch.nn.Module)
+    watched = None if plain else Watched(answer, exercise.in_place)
+    try:
+        if not exercise.value:
+            _worth_running(exercise, answer)
+        elif answer is None or answer is ...:
+            raise NotAttempted
+        with contextlib.redirect_stdout(out), _own_random_numbers(seed), time_limit(exercise.seconds):
+            message = exercise.check(answer if watched is None else watched)
+        verdict = Verdict("wrong", message) if message else Verdict("passed", "")
+    except NotAttempted as left:
+        verdict = Verdict("not attempted", str(left))
+    except Mistake as mistake:
+        verdict = Verdict("wrong", str(mistake))
+    except OutOfTime:
+        limit = f"{exercise.seconds:g} seconds"
+        verdict = Verdict("unfinished", f"It did not finish within {limit}: is there a loop that never ends?")
+    except (Exception, SystemExit) as error:
+        verdict = _after_error(exercise, answer, watched, error)
+    return Verdict(verdict.kind, verdict.message, out.getvalue())
+
+
+def _worth_running(exercise, answer):
+    """Whether there is a function to run; raises NotAttempted or Mistake otherwise."""
+    if answer is None or answer is ... or answer is exercise.stub or is_untouched(answer, exercise.stub):
+        raise NotAttempted
+    if not callable(answer):
+        raise Mistake(f"`{exercise.name}` should be a function; this is {kind_of(answer)}.")
+    try:
+        wanted, given = inspect.signature(exercise.solution), inspect.signature(answer)
+    except (TypeError, ValueError):
+        return
+    kinds = inspect.Parameter
+    must = [
+        p
+        for p in wanted.parameters.values()
+        if p.default is kinds.empty and p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
+    ]
+    named = [p.name for p in must if p.kind is kinds.KEYWORD_ONLY]
+    try:
+        given.bind(*must[: len(must) - len(named)], **dict.fromkeys(named))
+    except TypeError:
+        raise Mistake(f"Your function takes `{given}`; it should take `{wanted}`.") from None
+
+
+def _after_error(exercise, answer, watched, error):
+    """The student's error with its line; or, where the check itself stumbled, over what it stumbled."""
+    if exercise.value or (watched is not None and error is not watched.error):
+        what = "your answer" if exercise.value else "what your function returns"
+        got = kind_of(answer if exercise.value else watched.returned)
+        return Verdict("wrong", f"The check can make nothing of {what}: {got} ({_one_line(error)}).")
+    where = _line_of(answer, error)
+    if isinstance(error, NotImplementedError):
+        return Verdict("not attempted", "")
+    if isinstance(error, TypeError) and "ellipsis" in str(error).lower():
+        return Verdict("not attempted", f"There is a `...` left to fill{where}.")
+    return Verdict("error", f"It stopped with an error{where}:\n{_one_line(error)}")
+
+
+def _one_line(error):
+    text = str(error).strip().split("\n")[0]
+    name = type(error).__name__
+    return f"{name}: {text[:300]}" if text else name
+
+
+def _line_of(answer, error):
+    """ " in line 3, `h = x @ w`": the deepest line of the student's code; "" if the error is elsewhere."""
+    plain = inspect.unwrap(answer)
+    own = getattr(plain, "__globals__", None)
+    if own is None:
+        own = vars(sys.modules.get(plain.__module__, object))
+    trace, found = error.__traceback__, None
+    while trace is not None:
+        if trace.tb_frame.f_globals is own:
+            found = trace
+        trace = trace.tb_next
+    if found is None:
+        return ""
+    text = linecache.getline(found.tb_frame.f_code.co_filename, found.tb_lineno).strip()
+    return f" in line {found.tb_lineno}" + (f", `{text}`" if text and "`" not in text else "")
+
+
+@contextlib.contextmanager
+def _own_random_numbers(seed):
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            random.seed(seed)
+            np.random.seed(seed)
+            torch.manual_seed(seed)
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+class _Limited(io.StringIO):
+    """Keeps the first PRINT_LIMIT characters of what is printed, and drops the rest."""
+
+    full = False
+
+    def write(self, text):
+        room = PRINT_LIMIT - self.tell()
+        if len(text) > room and not self.full:
+            self.full = True
+            super().write(text[:room] + "\n… (more was printed)")
+        elif not self.full:
+            super().write(text)
+        return len(text)
