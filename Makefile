@@ -1,4 +1,4 @@
-# Unrolled. Every command sets up what it needs, once, in .venv; the second time it takes seconds and no network.
+# Unrolled. Every command sets up what it needs, once, in .venv; after that it takes seconds and no network.
 # Written for any GNU make from 3.81 on (the one macOS has).
 
 SHELL := /bin/sh
@@ -13,8 +13,8 @@ WORKERS ?= 2
 FILES ?=
 SEEDS ?= 1 2
 
-# What Jupyter, IPython and matplotlib keep stays in .venv: nobody's own kernels, start-up files or settings can change
-# the course, and the course changes nobody's.
+# What Jupyter, IPython and matplotlib keep stays in .venv: nobody's own kernels, start-up files or settings can
+# change the course, and the course changes nobody's.
 export JUPYTER_CONFIG_DIR := $(CURDIR)/$(VENV)/state/jupyter
 export JUPYTER_DATA_DIR := $(CURDIR)/$(VENV)/state/jupyter/data
 export JUPYTER_RUNTIME_DIR := $(CURDIR)/$(VENV)/state/jupyter/runtime
@@ -27,12 +27,15 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV JUPYTER_PATH JUPYTER_CONFIG_PATH MPLB
 
 .PHONY: lab
 lab: $(STAMP)  ## open JupyterLab at the course's first page
-	@$(PY) -m jupyterlab notebooks/00_start_here.ipynb $(LAB_FLAGS)
+	@$(PY) -m jupyterlab $(LAB_FLAGS)
 
-# This machine only, with its token; no news, no look for updates, no extension list from the network.
+# The first page is part of the address, so that it also opens where the address is copied into a browser by hand.
+# This machine only, with its token. No look for updates, no list of extensions from the network, and no search for
+# language servers, which would start npm. (The set-up turns the news off, and the question whether one wants them.)
 LAB_FLAGS = --ServerApp.root_dir="$(CURDIR)" --ServerApp.ip=localhost \
-	--LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
-	--LabApp.extension_manager=readonly $(ALLOW_ROOT)
+	--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb \
+	--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
+	--LabApp.extension_manager=readonly --LanguageServerManager.autodetect=False $(ALLOW_ROOT)
 ALLOW_ROOT = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
 ##@ To check
@@ -72,7 +75,7 @@ help:  ## show this list
 	@awk -F ':.*## *' '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# --- the set-up ------------------------------------------------------------------------------------------------------
+# --- the set-up
 
 # The stamp names the folder it was made in. In a renamed folder, or without its Python, the set-up runs again.
 ifneq ($(shell $(PY) -c '' 2>/dev/null && cat $(STAMP) 2>/dev/null),$(CURDIR))
@@ -99,7 +102,15 @@ $(STAMP): pyproject.toml
 	  fi; \
 	  $$usable -m venv --clear $(VENV)
 	@echo "Setting up the course in $(VENV): about two minutes and 2 GB, this once."
-	@$(PY) -m pip install --disable-pip-version-check --no-input -q \
-	  "$$(sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)" && echo "  PyTorch is in (1 of 2)."
-	@$(PY) -m pip install --disable-pip-version-check --no-input -q -e ".[test]" && echo "  The rest is in (2 of 2)."
+	@$(PIP) "$$(sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)" || { $(STOPPED); }
+	@echo "  PyTorch is in (1 of 2)."
+	@$(PIP) -e ".[test]" || { $(STOPPED); }
+	@echo "  The rest is in (2 of 2)."
+	@mkdir -p "$(LAB_SETTINGS)" && echo '{"@jupyterlab/apputils-extension:notification": $(NO_NEWS)}' \
+	  > "$(LAB_SETTINGS)/default_setting_overrides.json"
 	@echo "$(CURDIR)" > $@
+
+LAB_SETTINGS := $(JUPYTER_CONFIG_DIR)/labconfig
+NO_NEWS := {"fetchNews": "false", "checkForUpdates": false}
+PIP := $(PY) -m pip install --disable-pip-version-check --no-input --quiet
+STOPPED := echo "The set-up stopped: see the line above, then run make again, it goes on from there." >&2; exit 1
