@@ -13,20 +13,25 @@ from torch import Tensor, nn
 FORMAT = "unrolled run 1"
 
 
-def save_run(path: str | Path, model: nn.Module, optimiser: torch.optim.Optimizer, loss_fn: Callable,
+def moment_of(loss_fn: Callable) -> dict[str, Tensor]:
+    """What a step changes besides weights: the state that loss_fn carries, and PyTorch's random generators."""
+    moment = {"random.cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        moment["random.cuda"] = torch.cuda.get_rng_state()
+    if hasattr(loss_fn, "state_dict"):
+        moment |= {f"loss.{name}": tensor for name, tensor in loss_fn.state_dict().items() if tensor is not None}
+    return moment
+
+
+def save_run(path: str | Path, model: nn.Module, optimiser: torch.optim.Optimizer, moment: dict[str, Tensor],
              history: dict) -> None:
-    """Write all that a run needs to go on exactly: weights, optimiser, carried state, random generators, history.
+    """Write all that a run needs to go on exactly: weights, optimiser, `moment_of` its loss_fn, and the history.
 
     The file is written beside its place and then renamed: a full disk or a killed process leaves the old one whole.
     """
-    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors = moment | {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for index, slots in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{slot}": torch.as_tensor(value) for slot, value in slots.items()}
-    if hasattr(loss_fn, "state_dict"):
-        tensors |= {f"loss.{name}": tensor for name, tensor in loss_fn.state_dict().items() if tensor is not None}
-    tensors["random.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")

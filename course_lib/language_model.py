@@ -59,8 +59,8 @@ def streams(ids: Tensor, batch_size: int, chunk: int) -> Iterator[tuple[Tensor, 
 
     Row i of a pair continues row i of the pair before it, so the state may be carried; y is x one token later.
     """
-    length = (len(ids) - 1) // batch_size // chunk * chunk
-    if length < chunk or chunk < 1:
+    length = (len(ids) - 1) // max(batch_size, 1) // max(chunk, 1) * chunk
+    if length < 1 or batch_size < 1:
         raise ValueError(f"{batch_size} streams in chunks of {chunk} need more than {batch_size * max(chunk, 1)} "
                          f"tokens; got {len(ids)}.")
     x = ids[:length * batch_size].view(batch_size, length)

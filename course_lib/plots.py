@@ -24,7 +24,7 @@ BLUE, ORANGE, GREEN, PURPLE, GREY = plt.rcParams["axes.prop_cycle"].by_key()["co
 INK = plt.rcParams["text.color"]
 PALE = {BLUE: "#DCEAF6", ORANGE: "#FBE5D6", GREEN: "#DDF1E7", GREY: "#ECEEF1"}  # fills under dark text
 DIVERGING = "PuOr_r"  # purple below zero, white at zero, orange above: safe for colour-blind readers
-PAINT = LinearSegmentedColormap.from_list("paint", plt.get_cmap(DIVERGING)(np.linspace(0.2, 0.8, 64)))  # under text
+PAINT = LinearSegmentedColormap.from_list("paint", plt.get_cmap(DIVERGING)(np.linspace(0.28, 0.76, 64)))  # under text
 MONOSPACE_ADVANCE = 0.602  # width of one DejaVu Sans Mono character, in units of its font size
 
 
@@ -67,7 +67,7 @@ def lines(x: ArrayLike, series: Mapping[str, ArrayLike], ax: Axes | None = None,
     """
     ax = axes(ax)
     for name, y in series.items():
-        own_x, y = y if isinstance(y, tuple) else (x, y)
+        own_x, y = y if isinstance(y, tuple) and np.ndim(y[0]) == 1 else (x, y)
         own_x, y = np.asarray(own_x, float), np.asarray(y, float)
         keep = np.isfinite(y) & ((y > 0) if "y" in log else True)
         ax.plot(own_x[keep], y[keep], marker=marker, label=name)
@@ -91,7 +91,8 @@ def bars(values: Mapping[str, float], ax: Axes | None = None, *, xlabel: str, ti
     """Horizontal bars, the first on top, each with its number written out; highlighted ones in orange."""
     ax = axes(ax)
     names = list(values)
-    drawn = ax.barh(names, list(values.values()), color=[ORANGE if n in highlight else BLUE for n in names], height=0.65)
+    colours = [ORANGE if name in highlight else BLUE for name in names]
+    drawn = ax.barh(names, list(values.values()), color=colours, height=0.65)
     ax.bar_label(drawn, [f"{value:.{digits}f}" for value in values.values()], padding=5)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
@@ -110,7 +111,8 @@ def heatmap(matrix: ArrayLike, ax: Axes | None = None, *, rows: Sequence[str] = 
     matrix = np.atleast_2d(np.asarray(matrix, float))
     ax = axes(ax)
     high = limit or max(float(np.abs(matrix).max(initial=0)), 1e-12)
-    image = ax.imshow(matrix, aspect="auto", cmap=DIVERGING if signed else "Blues", vmin=-high if signed else 0, vmax=high)
+    cmap, low = (DIVERGING, -high) if signed else ("Blues", 0)
+    image = ax.imshow(matrix, aspect="auto", cmap=cmap, vmin=low, vmax=high)
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), rows)
     ax.tick_params(length=0)
@@ -152,7 +154,7 @@ def painted_text(text: str, values: ArrayLike, ax: Axes | None = None, *, width:
     inches = ax.figure.get_size_inches()[0] - 0.4
     font = inches * 72 / width / MONOSPACE_ADVANCE
     for r, row in enumerate(rows):
-        ax.text(0, r + 0.5, row.replace("\n", "↵").replace("$", r"\$"), family="DejaVu Sans Mono", fontsize=font,
+        ax.text(0, r + 0.5, row.replace("\n", "↵"), family="DejaVu Sans Mono", fontsize=font,
                 va="center_baseline", parse_math=False)
     ax.set_axis_off()
     ax.set_title(title)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from course_lib.checkpoint import load_run, save_run
+from course_lib.checkpoint import load_run, moment_of, save_run
 
 
 def pick_device() -> torch.device:
@@ -107,7 +107,7 @@ def fit(model: nn.Module, batches: Iterable, loss_fn: Callable, *, steps: int, l
         for _ in islice(batches, len(history.loss)):  # drawn and dropped, so that the next one is the right one
             pass
         restore(model, optimiser, loss_fn)
-    first, before, began = len(history.loss), history.seconds, time.perf_counter()
+    first, before, began, moment = len(history.loss), history.seconds, time.perf_counter(), moment_of(loss_fn)
 
     def look(step: int) -> None:
         if watch and (step == steps or (watch_every and step % watch_every == 0)):
@@ -115,16 +115,17 @@ def fit(model: nn.Module, batches: Iterable, loss_fn: Callable, *, steps: int, l
             history.watched.append((step, watch(step)))
             model.train()
 
-    def save() -> None:
+    def save(moment: dict[str, Tensor]) -> None:
         history.seconds = before + time.perf_counter() - began
         if checkpoint:
-            save_run(checkpoint, model, optimiser, loss_fn, asdict(history))
+            save_run(checkpoint, model, optimiser, moment, asdict(history))
 
     bar = tqdm(range(first, steps), initial=first, total=steps, disable=not progress, leave=False, unit="step")
     try:
         if first == 0:
             look(0)
         for step in bar:
+            moment = moment_of(loss_fn)
             try:
                 batch = to_device(next(batches), device)
             except StopIteration:
@@ -151,12 +152,13 @@ def fit(model: nn.Module, batches: Iterable, loss_fn: Callable, *, steps: int, l
             bar.set_postfix(loss=f"{history.loss[-1]:.3f}", refresh=False)
             look(step + 1)
             if checkpoint_every and (step + 1) % checkpoint_every == 0 and step + 1 < steps:
-                save()
-    except KeyboardInterrupt:
+                save(moment_of(loss_fn))
+        moment = moment_of(loss_fn)
+    except KeyboardInterrupt:  # `moment` is still the one before the step that was broken off: it will be run again
         history.interrupted = True
         print(f"Stopped after {len(history.loss)} of {steps} steps. The model and the history so far are kept.")
     finally:
         bar.close()
-    save()
+    save(moment)
     model.eval()
     return history

@@ -1,4 +1,4 @@
-"""Controls: a slider or a menu bound to a function that draws. No logic of their own, and a still for where they rest."""
+"""Controls: a slider or a menu bound to a function that draws, and a still for where no kernel runs."""
 
 import html
 from collections.abc import Callable
@@ -55,4 +55,5 @@ def _control(name: str, spec: tuple) -> ipywidgets.Widget:
     if isinstance(spec, tuple) and len(spec) == 3:
         label, start, options = spec
         return ipywidgets.Dropdown(description=label, value=start, options=options, tooltip=label, **look)
-    raise ValueError(f"Control {name!r} must be (label, start, low, high, step) or (label, start, options); got {spec!r}.")
+    raise ValueError(f"Control {name!r} must be (label, start, low, high, step) or (label, start, options); "
+                     f"got {spec!r}.")
