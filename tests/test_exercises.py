@@ -272,7 +272,7 @@ def test_a_loop_without_end_is_cut_and_the_runners_alarm_is_set_again():
     def double(x):
         while True:
             try:
-                x = x + 1
+                time.sleep(0.01)  # the alarm rings inside the try
             except Exception:
                 pass
 

@@ -107,7 +107,7 @@ def _write(folder, kept):
             file.flush()
             os.fsync(file.fileno())  # a full disk is noticed here, before the rename
         os.replace(beside, folder / FILE)
-    except OSError:
+    except BaseException:  # an interrupt too
         beside.unlink(missing_ok=True)
         raise
 

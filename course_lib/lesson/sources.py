@@ -33,7 +33,7 @@ def heading(obj) -> str:
     """The line above a listing, in Markdown: file · line · test; without the test where none is installed."""
     file, line = _located(obj)
     parts = [f"`{_relative(file)}`", f"line {line}"]
-    if test := tested_by(obj):
+    if test := address_of_test(obj):
         parts.append(f"tested by `{test}`")
     return " · ".join(parts)
 
@@ -56,7 +56,7 @@ def fenced(code: str) -> str:
     return f"{fence}python\n{code}\n{fence}"
 
 
-def tested_by(obj, root: Path | None = None) -> str:
+def address_of_test(obj, root: Path | None = None) -> str:
     """The first test that names `obj`, as "tests/test_rnn.py::test_..."; its file if no test does; "" if no
     file.
 
