@@ -85,7 +85,7 @@ def _plain(question):
 
 def _still(question):
     options = [
-        f'<div style="padding-left: 1.6em; text-indent: -1.6em">{letter}. {prose(text)}</div>'
+        f'<div style="padding-left: 1.3em; text-indent: -1.3em">{letter}. {prose(text)}</div>'
         for letter, (text, _) in _lettered(question)
     ]
     asked = f"<b>Question.</b> {prose(question.question)}"
