@@ -7,6 +7,7 @@
 import base64
 import html
 import io
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from numpy.typing import ArrayLike
 
@@ -126,6 +128,52 @@ def heatmap(matrix: ArrayLike, ax: Axes | None = None, *, rows: Sequence[str] = 
         ax.add_patch(plt.Rectangle((c - 0.5, r - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=2.5))
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     return ax
+
+
+def attention(weights: ArrayLike, queries: Sequence[str], keys: Sequence[str], ax: Axes | None = None, *,
+              title: str = "", limit: float | None = None) -> Axes:
+    """Attention weights (T_q, T_k) as colours: a row for each token that looks, a column for each it may look at.
+
+    The scale ends at `limit`, or at the largest weight. Beyond 40 tokens not every one is named. Raises ValueError
+    when weights and tokens do not match, or a weight is not finite.
+    """
+    weights = np.asarray(weights, float)
+    if weights.shape != (len(queries), len(keys)):
+        raise ValueError(f"A row for each query and a column for each key: got weights of shape {weights.shape} "
+                         f"for {len(queries)} queries and {len(keys)} keys.")
+    if not weights.size or not np.isfinite(weights).all():
+        raise ValueError("At least one weight, and every one finite: got none, or one that is NaN or infinite.")
+    font = get_font(findfont("DejaVu Sans")).get_charmap()  # what it cannot draw becomes a box, without a warning
+    names = [["".join(c if ord(c) in font else "□" for c in token_label(token)) for token in side]
+             for side in (queries, keys)]
+    longest = [max(map(len, side)) for side in names]
+    cell = 0.32 if max(weights.shape) <= 16 else 0.24 if max(weights.shape) <= 40 else 8.4 / max(weights.shape)
+    ax = axes(ax, size=(max(3.0, cell * len(keys)) + 0.11 * longest[0] + 1.8,
+                        max(1.6, cell * len(queries)) + 0.11 * longest[1] + (1.0 if title else 0.7)))
+    heatmap(weights, ax, title=title, ylabel="from", limit=limit or float(weights.max()) or 1.0)
+    look = {"fontsize": 12 if max(weights.shape) <= 16 else 11, "parse_math": False}  # a $ in a token is a $
+    rows, columns = (range(0, len(side), -(-len(side) // 40)) for side in names)
+    ax.set_yticks(rows, [names[0][r] for r in rows], **look)
+    ax.set_xticks(columns, [names[1][c] for c in columns], rotation=90 if longest[1] > 2 else 0, **look)
+    ax.set_xlabel("to", labelpad=6)
+    ax.xaxis.set(ticks_position="top", label_position="top")
+    ax.tick_params(length=0)
+    ax.figure.colorbar(ax.images[-1], ax=ax, label="weight", shrink=min(1.0, 3 / (cell * len(queries) + 0.1)))
+    return ax
+
+
+def token_label(token: str, longest: int = 12) -> str:
+    """A token as it can be seen: marks for spaces, line ends and the empty token, cut to `longest` characters.
+
+    Characters that would act instead of being seen (control characters, changes of writing direction) become a mark.
+    Raises TypeError for anything but text.
+    """
+    if not isinstance(token, str):
+        raise TypeError(f"A token is a piece of text; got {token!r}. Turn numbers back into text before drawing them.")
+    marks = {"\n": "↵", "\t": "⇥", "\u200c": "\u200c", "\u200d": "\u200d"}  # the last two join and part letters
+    kinds = {"Zs": "␣", "Cc": "\ufffd", "Cf": "\ufffd", "Cs": "\ufffd", "Zl": "\ufffd", "Zp": "\ufffd"}
+    seen = "".join(marks.get(c) or kinds.get(unicodedata.category(c), c) for c in token) or "∅"
+    return seen if len(seen) <= longest else seen[:longest - 1] + "…"
 
 
 def painted_text(text: str, values: ArrayLike, ax: Axes | None = None, *, width: int = 64, limit: float = 1.0,
