@@ -1,13 +1,17 @@
 """The set-up files agree: exact versions, one PyTorch, an environment.yml that conda and pip can read."""
 
+import ast
 import socket
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from rattler import MatchSpec
 from rattler.exceptions import InvalidMatchSpecError
 
@@ -46,6 +50,32 @@ def test_a_loose_pin_is_seen(loose):
 def test_no_package_is_named_twice():
     names = [Requirement(requirement).name for requirement in PACKAGES]
     assert len(names) == len(set(names))
+
+
+def imported(sources: list[str]) -> set[str]:
+    """The top-level names of everything that Python sources import, at any depth, less Python's own."""
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"course_lib"}
+
+
+def test_what_the_library_imports_is_pinned():
+    named = {canonicalize_name(Requirement(requirement).name) for requirement in PACKAGES}
+    brought_by = packages_distributions()
+    library = ROOT / "course_lib"
+    # What publishes notebooks may use any part of Jupyter that comes with the pinned ones; no lesson stands on it.
+    paths = [path for path in library.rglob("*.py") if library / "publish" not in path.parents]
+    sources = [path.read_text(encoding="utf-8") for path in paths]
+    missing = [n for n in imported(sources) if not named & {canonicalize_name(d) for d in brought_by.get(n, [])}]
+    assert missing == []
+
+
+def test_imports_are_seen():
+    assert imported(["import os, PIL.Image\ndef f():\n    from sklearn.svm import SVC\nfrom . import x"]) == {
+        "PIL",
+        "sklearn",
+    }
 
 
 def test_conda_reads_its_lines():
