@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from numpy.typing import ArrayLike
+from PIL import Image
 
 plt.style.use(Path(__file__).with_name("unrolled.mplstyle"))
 
@@ -26,7 +27,8 @@ BLUE, ORANGE, GREEN, PURPLE, GREY = plt.rcParams["axes.prop_cycle"].by_key()["co
 INK = plt.rcParams["text.color"]
 PALE = {BLUE: "#DCEAF6", ORANGE: "#FBE5D6", GREEN: "#DDF1E7", GREY: "#ECEEF1"}  # fills under dark text
 DIVERGING = "PuOr_r"  # purple below zero, white at zero, orange above: safe for colour-blind readers
-PAINT = LinearSegmentedColormap.from_list("paint", plt.get_cmap(DIVERGING)(np.linspace(0.28, 0.76, 64)))  # under text
+PAINT = LinearSegmentedColormap.from_list("paint", plt.get_cmap(DIVERGING)(np.linspace(0.27, 0.73, 64)))  # under text
+TEXT_SIZE = 13.5  # points, of painted text
 MONOSPACE_ADVANCE = 0.602  # width of one DejaVu Sans Mono character, in units of its font size
 
 
@@ -50,9 +52,11 @@ def picture(drawn: Axes | Figure, alt: str) -> Picture:
     if not alt or not alt.strip():
         raise ValueError("A picture needs alternative text: say in a sentence what a reader who cannot see it misses.")
     figure = drawn if isinstance(drawn, Figure) else drawn.figure
-    png = io.BytesIO()
-    figure.savefig(png, format="png")
+    drawn, png = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png")
     plt.close(figure)
+    # 256 colours are enough for a plot and make the notebook a third of the size.
+    Image.open(drawn).convert("RGB").quantize(256).save(png, format="png", optimize=True)
     return Picture(png.getvalue(), " ".join(alt.split()))
 
 
@@ -195,19 +199,21 @@ def painted_text(text: str, values: ArrayLike, ax: Axes | None = None, *, width:
     grid = np.full((len(rows), width), np.nan)
     for r, row in enumerate(colours):
         grid[r, :len(row)] = row
-    font = 14.0
-    ax = axes(ax, size=(width * font * MONOSPACE_ADVANCE / 72 + 0.4, len(rows) * 0.29 + 1.1))
-    image = ax.imshow(grid, cmap=PAINT, vmin=-limit, vmax=limit, aspect="auto",
-                      extent=(0, width, len(rows), 0))
-    inches = ax.figure.get_size_inches()[0] - 0.4
-    font = inches * 72 / width / MONOSPACE_ADVANCE
+    scale = None
+    if ax is None:  # a figure just as wide as the text, so that every character stands on its own colour
+        across, down = width * TEXT_SIZE * MONOSPACE_ADVANCE / 72, 0.3 * len(rows)
+        wide, high = across + 0.3, down + (1.3 if label else 0.55)
+        figure = plt.figure(figsize=(wide, high), layout="none")
+        ax = figure.add_axes((0.15 / wide, 1 - (0.45 + down) / high, across / wide, down / high))
+        scale = figure.add_axes((0.3, 0.55 / high, 0.4, 0.12 / high)) if label else None
+    image = ax.imshow(grid, cmap=PAINT, vmin=-limit, vmax=limit, aspect="auto", extent=(0, width, len(rows), 0))
     for r, row in enumerate(rows):
-        ax.text(0, r + 0.5, row.replace("\n", "↵"), family="DejaVu Sans Mono", fontsize=font,
+        ax.text(0, r + 0.5, row.replace("\n", "↵"), family="DejaVu Sans Mono", fontsize=TEXT_SIZE,
                 va="center_baseline", parse_math=False)
     ax.set_axis_off()
     ax.set_title(title)
-    if label:
-        ax.figure.colorbar(image, ax=ax, orientation="horizontal", label=label, shrink=0.4, aspect=40, pad=0.02)
+    if scale:
+        ax.figure.colorbar(image, cax=scale, orientation="horizontal", label=label)
     return ax
 
 

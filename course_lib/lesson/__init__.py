@@ -8,7 +8,6 @@ use it.
 
 from course_lib.lesson.board import progress
 from course_lib.lesson.claims import ClaimFailed, claim, measured
-from course_lib.lesson.machine import describe, minutes_here, speed
 from course_lib.lesson.practice import check, hint, solution
 from course_lib.lesson.quizzes import quiz
 from course_lib.lesson.reports import report
@@ -20,14 +19,11 @@ __all__ = [
     "ClaimFailed",
     "check",
     "claim",
-    "describe",
     "hint",
     "measured",
-    "minutes_here",
     "progress",
     "quiz",
     "report",
     "show_source",
     "solution",
-    "speed",
 ]

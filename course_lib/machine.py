@@ -14,7 +14,7 @@ from course_lib.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.rnn import RNN
 from course_lib.train import pick_device
 
-MEASURED = Path(__file__).resolve().parents[2] / "notebooks" / "measured.json"
+MEASURED = Path(__file__).resolve().parents[1] / "notebooks" / "measured.json"
 SPEED = "speed"  # the name under which the start page reports what `speed` measured
 
 
@@ -71,7 +71,7 @@ def minutes_here(steps_a_second: float, measured: Path = MEASURED) -> dict[str, 
     try:
         found = json.loads(measured.read_text(encoding="utf-8"))
         theirs = next(entry["report"][SPEED]["value"] for entry in found.values() if SPEED in entry["report"])
-    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return {}
     lessons = {name.removesuffix(".ipynb"): entry["seconds"] for name, entry in sorted(found.items())}
     return {name: seconds / 60 * theirs / steps_a_second for name, seconds in lessons.items()}
