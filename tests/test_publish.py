@@ -1,10 +1,13 @@
 """Running, cleaning, storing and measuring notebooks, on small notebooks of our own and on real kernels."""
 
 import json
+import re
+from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbval.plugin import get_sanitize_patterns
 
 from course_lib.publish import claims, execute, measured
 from course_lib.publish.kernels import Run, run
@@ -252,6 +255,35 @@ def test_a_notebook_that_is_gone_is_forgotten(course):
     (course / "01_a.ipynb").unlink()
     measured.store("02_b.ipynb", ENTRY)
     assert list(measured.read()) == ["02_b.ipynb"]
+
+
+# --- comparing by nbval
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (BAR, " 90%|█████████ | 9/10 [00:03<00:00,  3.1it/s]"),
+        ("12it [00:03,  3.9it/s]", "14it [00:04,  3.5it/s]"),
+        ("<function f at 0x7f1367cdade0>", "<function f at 0x10a3b2c40>"),
+        ("/tmp/ipykernel_12/3456.py:3", "/tmp/ipykernel_7/1.py:3"),
+    ],
+)
+def test_what_varies_from_run_to_run_is_not_compared(first, second):
+    assert sanitised(first) == sanitised(second)
+
+
+@pytest.mark.parametrize("text", ["loss 0.25", "accuracy 40% | baseline 12%", "weight 0xff", "shape (3, 4)\n"])
+def test_what_a_lesson_says_is_compared_as_it_is(text):
+    assert sanitised(text) == text
+
+
+def sanitised(text):
+    """`text` after the replacements that nbval makes before it compares."""
+    rules = Path(__file__).with_name("nbval_sanitize.cfg").read_text()
+    for pattern, replacement in get_sanitize_patterns(rules):
+        text = re.sub(pattern, replacement, text)
+    return text
 
 
 # --- claims under other seeds
