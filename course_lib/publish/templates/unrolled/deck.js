@@ -1,0 +1,59 @@
+// A deck, from formulas to the first slide. While the page is "preparing", all slides are laid out at their full
+// size and none is seen, so that formulas and code can be measured; after that reveal.js takes over.
+"use strict";
+
+const STAGE = { width: 1280, height: 720 };
+// Pixels of type. Words alone may be larger; words beside a figure or a listing give way to it, but not for ever.
+const WORDS = { alone: 29, largest: 25, smallest: 22 };
+const CODE = { largest: 22, smallest: 18 };
+const READABLE = 0.9; // of a figure's own size
+const page = document.documentElement;
+
+// The largest type at which a slide shows all that it holds. Where even the smallest is too large, long lines of code
+// wrap and long listings scroll, and a mark says so.
+function fit(slide) {
+  const listings = [...slide.querySelectorAll(".highlight")].filter((box) => box.querySelector("span[class]"));
+  const figures = [...slide.querySelectorAll(".figure img")];
+  const fits = () => slide.scrollHeight <= slide.clientHeight &&
+    listings.every((box) => box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight + 1) &&
+    figures.every((img) => img.clientHeight >= READABLE * img.naturalHeight || img.clientWidth >= slide.clientWidth - 120);
+  const alone = !slide.querySelector(".code, .figure, .shown, .printed, .said");
+  for (let words = alone ? WORDS.alone : WORDS.largest; words >= WORDS.smallest; words--) {
+    slide.style.setProperty("--words", `${words}px`);
+    for (let code = CODE.largest; code >= CODE.smallest; code--) {
+      slide.style.setProperty("--code", `${code}px`);
+      if (fits()) return;
+      if (!listings.length) break;
+    }
+  }
+  if (listings.some((box) => box.scrollWidth > box.clientWidth)) slide.classList.add("wrapped");
+  for (const box of listings) if (box.scrollHeight > box.clientHeight + 1) markCut(box);
+}
+
+function markCut(box) {
+  const mark = document.createElement("p");
+  mark.className = "more";
+  mark.textContent = "↓";
+  box.after(mark);
+  const line = parseFloat(getComputedStyle(box.querySelector("pre")).lineHeight);
+  const hidden = Math.ceil((box.scrollHeight - box.clientHeight) / line);
+  mark.textContent = `↓ ${hidden} more line${hidden === 1 ? "" : "s"}: scroll here, or read the notebook`;
+  box.classList.add("scrolls");
+  box.tabIndex = 0;
+  box.setAttribute("role", "region");
+  box.setAttribute("aria-label", "Code that scrolls");
+}
+
+function present() {
+  document.querySelectorAll(".slides section[data-cell]").forEach(fit);
+  Reveal.initialize({
+    ...STAGE, margin: 0, minScale: 0.2, maxScale: 4, center: false, display: "flex", navigationMode: "linear",
+    controls: true, controlsLayout: "edges", controlsTutorial: false, progress: true, slideNumber: false, hash: true,
+    transition: "none", backgroundTransition: "none", pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1,
+    plugins: [RevealNotes],
+  });
+  page.classList.remove("preparing");
+}
+
+const drawn = [...document.images].map((img) => img.decode().catch(() => {})); // a broken one is the checks' business
+Promise.all([document.fonts.ready, MathJax.startup.promise, ...drawn]).then(() => MathJax.typesetPromise()).then(present);
