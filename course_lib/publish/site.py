@@ -1,0 +1,144 @@
+"""`python -m course_lib.publish.site`: all notebooks as a small web site, in build/html.
+
+The pages show what the notebooks store and run nothing. They open from disk with no network and can be
+published as they are. Sphinx with myst-nb makes them; `pages/` holds its settings and the few rules of style.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from course_lib.publish.measured import NOTEBOOKS, ROOT
+from course_lib.publish.normalise import faults, first_line, normalise
+
+TARGET = ROOT / "build" / "html"
+PAGES = Path(__file__).with_name("pages")
+NEEDED = {"sphinx": "sphinx", "myst-nb": "myst_nb", "furo": "furo", "sphinx-mathjax-offline": "sphinx-mathjax-offline"}
+FOLDED = {"figure", "control"}  # tags of cells whose output is the point: their code is folded away
+LOCAL_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)(?![^)]*\.ipynb)[^)]*\)")
+TEST_MARK = re.compile(r"^# NBVAL_\w+\n?", re.MULTILINE)
+WARNING = re.compile(r"(?P<file>[^/:]+\.ipynb):(?P<line>\d+): \w+: (?P<text>.+)")
+ABOUT = """\
+---
+hide-toc: true
+---
+
+# Unrolled
+
+From a recurrent network to a Vision Transformer, in notebooks that prove what they say. A page is a lesson as it
+was last run: every number, figure and checked claim on it was computed by the code beside it.
+
+Controls stand still here, and exercises wait. To move and to solve them, get the course and run `make lab`.
+
+## Lessons
+
+"""
+
+
+def prepare(notebook: NotebookNode) -> NotebookNode:
+    """Bring a stored notebook into the form of a page, in place, and return it; ValueError if it cannot be one.
+
+    Speaker notes and marks for the tests go, the code of figures and controls is folded, and links to files that
+    are no page become text.
+    """
+    never_run = next((c for c in notebook.cells if c.cell_type == "code" and c.execution_count is None), None)
+    if never_run:
+        raise ValueError(f"cell `{never_run.id}` was never run: run `make notebooks`")
+    if found := faults(normalise(notebook)):
+        raise ValueError(found[0])
+    if not notebook.cells or not notebook.cells[0].source.startswith("# "):
+        raise ValueError("its first cell is no title: begin it with `# `")
+    notebook.cells = [c for c in notebook.cells if c.metadata.get("slideshow", {}).get("slide_type") != "notes"]
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        if FOLDED & set(tags):
+            cell.metadata["tags"] = [*tags, "hide-input"]
+        if cell.cell_type == "code":
+            cell.source = TEST_MARK.sub("", cell.source)
+        else:
+            cell.source = LOCAL_LINK.sub(r"\1", cell.source)
+    return notebook
+
+
+def index(notebooks: dict[str, NotebookNode]) -> str:
+    """The first page: what the course is, and each lesson's title with the question that it answers."""
+    entries = []
+    for name, notebook in notebooks.items():
+        opening = notebook.cells[0].source
+        question = re.search(r"^\*\*(.+)\*\*$", opening, re.MULTILINE)
+        title = first_line(opening).removeprefix("# ")
+        entries.append(f"[{title}]({name})\n: {question[1] if question else 'The first page.'}\n")
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "```"])
+    return ABOUT + "{.lessons}\n" + "\n".join(entries) + "\n" + contents + "\n"
+
+
+def build(paths: list[Path], target: Path = TARGET) -> list[str]:
+    """Make the site of the notebooks at `paths` in the folder `target`; or say why not, a sentence each.
+
+    What stood in `target` is replaced when the new site is whole, and else left as it was.
+    """
+    missing = [package for package, module in NEEDED.items() if find_spec(module) is None]
+    if missing:
+        return [f"{missing[0]} is not installed: run `{sys.executable} -m pip install -e \".[test]\"`"]
+    notebooks, reasons = {}, []
+    for path in paths:
+        try:
+            notebooks[path.name] = prepare(nbformat.read(path, as_version=4))
+        except Exception as error:  # whatever is wrong with a file, the reader learns which one
+            reasons.append(f"{path.name}: {first_line(str(error), 200)}")
+    if reasons:
+        return reasons
+    work = target.with_name(target.name + ".part")
+    shutil.rmtree(work, ignore_errors=True)
+    source, html = work / "source", work / "html"
+    source.mkdir(parents=True)
+    try:
+        for name, notebook in notebooks.items():
+            nbformat.write(notebook, source / name)
+        (source / "index.md").write_text(index(notebooks), encoding="utf-8")
+        options = ["-b", "html", "-q", "-W", "--keep-going", "--no-color", "-c", PAGES, "-d", work / "doctrees"]
+        made = subprocess.run(
+            [sys.executable, "-m", "sphinx", *options, source, html], capture_output=True, text=True
+        )
+        if made.returncode:
+            return in_words(made.stderr, notebooks)
+        if target.exists():
+            target.replace(work / "old")
+        html.replace(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return []
+
+
+def in_words(stderr: str, notebooks: dict[str, NotebookNode]) -> list[str]:
+    """What Sphinx complained of, a sentence each, with the cell's id: it counts 10,000 lines a cell."""
+    found = []
+    for match in WARNING.finditer(stderr):
+        cells = notebooks[match["file"]].cells
+        cell = cells[min(int(match["line"]) // 10_000, len(cells)) - 1]
+        found.append(f"{match['file']}: cell `{cell.id}`: {match['text']}")
+    return found or [line for line in stderr.splitlines() if line.strip()][:3]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; 0 if the site was made, 1 if not."""
+    parser = argparse.ArgumentParser(prog="course_lib.publish.site", description=__doc__)
+    parser.parse_args(arguments)
+    paths = sorted(NOTEBOOKS.glob("*.ipynb"))
+    reasons = build(paths)
+    for reason in reasons:
+        print(f"The pages are left as they were: {reason}.", file=sys.stderr)
+    if not reasons:
+        print(f"{len(paths)} notebooks: open {TARGET}/index.html")
+    return min(len(reasons), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
