@@ -1,4 +1,4 @@
-"""What a deck needs beside itself: reveal.js, MathJax and fonts, copied out of installed packages that ship them.
+"""What a deck needs beside itself: reveal.js, MathJax and fonts, copied out of packages that ship them.
 
 Nothing of it lies in this repository, and a deck asks no server for it.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Source:
-    """A package that ships files: what they are, its name for pip, its name for import, the folder inside it."""
+    """A package that ships files: what they are, its names for pip and for import, the folder inside it."""
 
     what: str
     package: str
@@ -29,7 +29,8 @@ REVEAL = Source(
 # Formulas are drawn as SVG, from outlines: a web font may be refused in a page that was opened from disk.
 MATHJAX = Source(
     "MathJax", "sphinx-mathjax-offline==0.0.2", "sphinx-mathjax-offline", "static/mathjax",
-    ("startup.js", "core.js", "input/tex-full.js", "output/svg.js", "output/svg/fonts/tex.js", "a11y/assistive-mml.js"),
+    ("startup.js", "core.js", "input/tex-full.js", "output/svg.js", "output/svg/fonts/tex.js",
+     "a11y/assistive-mml.js"),
 )  # fmt: skip
 FONTS = Source(
     "DejaVu fonts", "matplotlib==3.11.2", "matplotlib", "mpl-data/fonts/ttf",
@@ -44,7 +45,7 @@ CHARACTERS = [(0x20, 0x17F), (0x370, 0x3FF), (0x2000, 0x20CF), (0x2100, 0x22FF),
 
 
 def collect(folder: Path) -> None:
-    """Copy reveal.js and MathJax into `folder` and write fonts.css; ValueError names a package that is missing."""
+    """Copy reveal.js and MathJax into `folder`, write fonts.css; ValueError names a missing package."""
     for name, source in FOLDERS.items():
         for wanted in source.wanted:
             original, copy = _found(source, wanted), folder / name / wanted
@@ -60,7 +61,7 @@ def _found(source: Source, wanted: str) -> Path:
     spec = find_spec(source.module)
     if spec is None:
         raise ValueError(
-            f"The slides need {source.what} from a package that is not installed: pip install {source.package}"
+            f"The slides need {source.what}, and its package is not installed: pip install {source.package}"
         )
     path = Path(spec.submodule_search_locations[0], source.inside, wanted)
     if not path.exists():
@@ -72,7 +73,7 @@ def _found(source: Source, wanted: str) -> Path:
 
 
 def _face(path: Path) -> str:
-    """A font as a CSS rule that holds it, so that a line is as long, and ends where it ends, on every machine."""
+    """A font as a CSS rule that holds it, so that every line ends at the same place on every machine."""
     from fontTools import subset
 
     options = subset.Options(flavor="woff", hinting=False, layout_features=["kern"], notdef_outline=True)
@@ -84,7 +85,8 @@ def _face(path: Path) -> str:
         file = io.BytesIO()
         font.save(file)
     family = "DejaVu Sans Mono" if "Mono" in path.stem else "DejaVu Sans"
-    weight, style = "bold" if "Bold" in path.stem else "normal", "oblique" if "Oblique" in path.stem else "normal"
+    weight = "bold" if "Bold" in path.stem else "normal"
+    style = "oblique" if "Oblique" in path.stem else "normal"
     data = base64.b64encode(file.getvalue()).decode()
     return (
         f'@font-face {{ font-family: "{family}"; font-weight: {weight}; font-style: {style}; '

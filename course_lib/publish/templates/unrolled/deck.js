@@ -9,6 +9,8 @@ const CODE = { largest: 22, smallest: 18 };
 const READABLE = 0.9; // of a figure's own size
 const page = document.documentElement;
 
+const drawnScale = (img) => Math.min(img.clientWidth / img.naturalWidth, img.clientHeight / img.naturalHeight);
+
 // The largest type at which a slide shows all that it holds. Where even the smallest is too large, long lines of code
 // wrap and long listings scroll, and a mark says so.
 function fit(slide) {
@@ -16,8 +18,8 @@ function fit(slide) {
   const figures = [...slide.querySelectorAll(".figure img")];
   const fits = () => slide.scrollHeight <= slide.clientHeight &&
     listings.every((box) => box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight + 1) &&
-    figures.every((img) => img.clientHeight >= READABLE * img.naturalHeight || img.clientWidth >= slide.clientWidth - 120);
-  const alone = !slide.querySelector(".code, .figure, .shown, .printed, .said");
+    figures.every((img) => drawnScale(img) >= Math.min(READABLE, img.parentElement.clientWidth / img.naturalWidth));
+  const alone = !slide.querySelector(".code, .figure, .shown, .printed, .said") && !slide.classList.contains("title");
   for (let words = alone ? WORDS.alone : WORDS.largest; words >= WORDS.smallest; words--) {
     slide.style.setProperty("--words", `${words}px`);
     for (let code = CODE.largest; code >= CODE.smallest; code--) {
@@ -51,7 +53,7 @@ function present() {
     controls: true, controlsLayout: "edges", controlsTutorial: false, progress: true, slideNumber: false, hash: true,
     transition: "none", backgroundTransition: "none", pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1,
     plugins: [RevealNotes],
-  });
+  }).then(() => page.classList.add("ready"));
   page.classList.remove("preparing");
 }
 
