@@ -31,11 +31,13 @@ lab: $(STAMP)  ## open JupyterLab at the course's first page
 
 # The first page is part of the address, so that it also opens where the address is copied into a browser by hand.
 # This machine only, with its token. No look for updates, no list of extensions from the network, and no search for
-# language servers, which would start npm. (The set-up turns the news off, and the question whether one wants them.)
+# language servers, which would start npm. Kernels talk encrypted, so that others on this machine cannot listen.
+# (The set-up turns the news off, and the question whether one wants them.)
 LAB_FLAGS = --ServerApp.root_dir="$(CURDIR)" --ServerApp.ip=localhost \
 	--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb \
 	--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
-	--LabApp.extension_manager=readonly --LanguageServerManager.autodetect=False $(ALLOW_ROOT)
+	--LabApp.extension_manager=readonly --LanguageServerManager.autodetect=False \
+	--KernelManager.transport_encryption=auto $(ALLOW_ROOT)
 ALLOW_ROOT = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
 ##@ To check

@@ -48,6 +48,7 @@ HOUSE = {
     "data": House({"torch", "numpy", "platformdirs"}, {"data"}),
     "machine": House({"torch"}, {"rnn", "language_model", "train"}),
     "plots": House({"numpy", "matplotlib", "PIL"}, {"plots"}),
+    "attention_views": House({"numpy"}, {"attention_views", "plots"}),
     "widgets": House({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"widgets", "plots"}),
     "lesson": House({"torch", "numpy", "IPython", "ipywidgets", "platformdirs"}, {"lesson", "exercises"}),
     "publish": House(set(), {"publish"}),  # a command: any package that is not heavy

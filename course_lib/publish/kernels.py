@@ -56,10 +56,13 @@ def run(path: Path, seed: int | None = None, keep_going: bool = False) -> Run:
         content = execute_reply["content"]
         result.failures.append(f"{where[0]} raised {content['ename']}: {first_line(content['evalue'])}")
 
+    manager = AsyncKernelManager(
+        kernel_name="python3", kernel_spec_manager=_ThisPython(), transport_encryption="auto"
+    )
     with tempfile.TemporaryDirectory(prefix="unrolled-") as home:
         client = NotebookClient(
             result.notebook,
-            km=AsyncKernelManager(kernel_name="python3", kernel_spec_manager=_ThisPython()),
+            km=manager,
             resources={"metadata": {"path": str(path.resolve().parent)}},
             timeout=CELL_TIMEOUT,
             allow_errors=keep_going,
