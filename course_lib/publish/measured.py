@@ -59,8 +59,9 @@ def read() -> dict:
 def store(name: str, entry: dict) -> None:
     """Put one notebook's entry into notebooks/measured.json, and forget notebooks that are gone."""
     kept = {other: data for other, data in read().items() if (NOTEBOOKS / other).exists()}
-    text = json.dumps(kept | {name: entry}, indent=1, sort_keys=True, ensure_ascii=False)
-    write(MEASURED, text + "\n")
+    # Notebooks in their order; a report's rows in the order in which the lesson gave them.
+    entries = dict(sorted((kept | {name: entry}).items()))
+    write(MEASURED, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
 
 
 def write(path: Path, text: str) -> None:
@@ -113,7 +114,7 @@ def _report(name, value, unit):
     if not isinstance(value, dict):
         return f"{name}: {_cell(value)} {unit}".strip()
     if not all(isinstance(row, dict) for row in value.values()):
-        heading = f"{name} ({unit})" if unit else name
+        heading = f"{name} ({unit})" if unit and unit not in name else name
         return _table(["", heading], [[row, _cell(item)] for row, item in value.items()])
     columns = list(dict.fromkeys(column for row in value.values() for column in row))
     units = {column: unit if isinstance(unit, str) else unit.get(column, "") for column in columns}
@@ -131,7 +132,7 @@ def _cell(value):
         return value or ""
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:#.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def _processor():
