@@ -54,6 +54,10 @@ test-fast: lint  ## the same without notebooks, browser and slow tests
 claims: $(STAMP)  ## run every notebook under other seeds and list what its claims measured (SEEDS="1 2")
 	@$(PY) -m course_lib.publish.claims $(FILES) --seeds $(SEEDS)
 
+.PHONY: bench
+bench: $(STAMP)  ## time the layers side by side with PyTorch's own (ratios; build/bench.json)
+	@$(PY) tests/bench/bench_layers.py
+
 .PHONY: lint
 lint: $(STAMP)  ## check the style of the code
 	@$(PY) -m ruff check --quiet . && echo "ruff: all clean"

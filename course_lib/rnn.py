@@ -27,8 +27,8 @@ def unroll(x: Tensor, h0: Tensor, w_x: Tensor, w_h: Tensor, b: Tensor) -> Tensor
     """
     pre = torch.matmul(x, w_x) + b  # (B, T, H)
     h, hs = h0, []
-    for t in range(x.shape[1]):
-        h = torch.tanh(pre[:, t] + h @ w_h)  # (B, H)
+    for pre_t in pre.unbind(1):
+        h = torch.tanh(torch.addmm(pre_t, h, w_h))  # pre_t + h w_h in one call: (B, H)
         hs.append(h)
     return torch.stack(hs, dim=1)  # (B, T, H)
 

@@ -1,0 +1,43 @@
+"""A lesson's first cell: the question, what you will be able to do, what you need, and minutes that were measured."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if not path.name.startswith("00")]
+
+
+def minutes_stated(title: str) -> float | None:
+    found = re.search(r"\*Run All:\* (\d+(?:\.\d)?) minutes on two CPU cores", title)
+    return float(found[1]) if found else None
+
+
+def faults(title: str, seconds: float) -> list[str]:
+    """What is wrong with a title cell, given what the notebook took when it was stored."""
+    wanted = {"a heading": r"^# \d\d · ", "a question": r"\*\*[^*]+\?\*\*", "what you can do": r"Afterwards you can",
+              "what you need": r"\*You need:\*", "a GPU's minutes": r"GPU"}
+    found = [f"the title cell lacks {name}" for name, pattern in wanted.items() if not re.search(pattern, title)]
+    stated = minutes_stated(title)
+    if stated is None:
+        found.append("the title cell lacks *Run All:* N minutes on two CPU cores")
+    elif not 0.6 <= stated * 60 / seconds <= 1.6:
+        found.append(f"the title cell says {stated} minutes, measured were {seconds / 60:.1f}")
+    return found
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_title_cell(path):
+    cell = json.loads(path.read_text(encoding="utf-8"))["cells"][0]
+    measured = json.loads((NOTEBOOKS / "measured.json").read_text(encoding="utf-8"))
+    assert faults("".join(cell["source"]), measured[path.name]["seconds"]) == []
+
+
+def test_a_guess_is_found_out():
+    good = ("# 01 · A\n\n**Why?**\n\nAfterwards you can\n\n*You need:* x. *Run All:* 1.5 minutes on two CPU cores; "
+            "not yet measured on a GPU.")
+    assert faults(good, 90) == []
+    assert faults(good, 20) == ["the title cell says 1.5 minutes, measured were 0.3"]
+    assert len(faults("# Title", 90)) == 6
