@@ -147,9 +147,7 @@ def attention(weights: ArrayLike, queries: Sequence[str], keys: Sequence[str], a
                          f"for {len(queries)} queries and {len(keys)} keys.")
     if not weights.size or not np.isfinite(weights).all():
         raise ValueError("At least one weight, and every one finite: got none, or one that is NaN or infinite.")
-    font = get_font(findfont("DejaVu Sans")).get_charmap()  # what it cannot draw becomes a box, without a warning
-    names = [["".join(c if ord(c) in font else "□" for c in token_label(token)) for token in side]
-             for side in (queries, keys)]
+    names = [[drawable(token_label(token)) for token in side] for side in (queries, keys)]
     longest = [max(map(len, side)) for side in names]
     cell = 0.32 if max(weights.shape) <= 16 else 0.24 if max(weights.shape) <= 40 else 8.4 / max(weights.shape)
     ax = axes(ax, size=(max(3.0, cell * len(keys)) + 0.11 * longest[0] + 1.8,
@@ -178,6 +176,12 @@ def token_label(token: str, longest: int = 12) -> str:
     kinds = {"Zs": "␣", "Cc": "\ufffd", "Cf": "\ufffd", "Cs": "\ufffd", "Zl": "\ufffd", "Zp": "\ufffd"}
     seen = "".join(marks.get(c) or kinds.get(unicodedata.category(c), c) for c in token) or "∅"
     return seen if len(seen) <= longest else seen[:longest - 1] + "…"
+
+
+def drawable(text: str) -> str:
+    """The text with a box for each character that the plots' font does not have, which would warn and draw one."""
+    font = get_font(findfont("DejaVu Sans")).get_charmap()
+    return "".join(character if ord(character) in font else "□" for character in text)
 
 
 def painted_text(text: str, values: ArrayLike, ax: Axes | None = None, *, width: int = 64, limit: float = 1.0,
