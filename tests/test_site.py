@@ -1,0 +1,210 @@
+"""The pages: what of a notebook goes onto them, what they load, and what is refused in words."""
+
+import re
+from html.parser import HTMLParser
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from course_lib.publish import site
+from course_lib.publish.normalise import WIDGET_VIEW
+
+DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
+STILL = f'<img src="{DOT}" alt="Two lines that cross."><p>Still picture.</p>'
+BAR = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"
+
+
+def markdown(source, **metadata):
+    return new_markdown_cell(source, metadata=metadata)
+
+
+def code(source, *outputs, **metadata):
+    return new_code_cell(source, outputs=list(outputs), metadata=metadata, execution_count=1)
+
+
+def display(**data):
+    return new_output("display_data", data={name.replace("_", "/", 1): value for name, value in data.items()})
+
+
+def lesson(title="# 01 · Crossing lines\n\n**Where do they cross?**"):
+    moving = new_output("display_data", data={WIDGET_VIEW: {"model_id": "a"}, "text/html": STILL, "text/plain": "s"})
+    return new_notebook(
+        cells=[
+            markdown(title),
+            markdown("Say this aloud.", slideshow={"slide_type": "notes"}),
+            markdown("## A formula\n\n$x_t$ stands in [the file](../course_lib/rnn.py) and in [lesson 2](02_b.ipynb)."),
+            code("# NBVAL_CHECK_OUTPUT\nprint('crossing')", new_output("stream", text="crossing\n")),
+            code("draw_it()", display(text_html=STILL), tags=["figure"]),
+            code("move_it()", moving, tags=["control"]),
+            code("train_it()", new_output("stream", name="stderr", text=f"\r{BAR}")),
+            code("show_source(step)", display(text_markdown="`rnn.py` · line 3\n\n```python\ndef step(x):\n```")),
+        ]
+    )
+
+
+class Page(HTMLParser):
+    """What a page loads, where it links to, its pictures, and the text that it shows."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loads, self.links, self.alts, self.text = [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        if tag in {"script", "img", "iframe"} and "src" in named or tag == "link" and "stylesheet" in named["rel"]:
+            self.loads.append(named.get("src") or named["href"])
+        if tag == "a":
+            self.links.append(named.get("href", ""))
+        if tag == "img":
+            self.alts.append(named.get("alt"))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A site of two lessons."""
+    folder = tmp_path_factory.mktemp("site")
+    nbformat.write(lesson(), folder / "01_a.ipynb")
+    nbformat.write(new_notebook(cells=[markdown("# 02 · The end")]), folder / "02_b.ipynb")
+    before = (folder / "01_a.ipynb").read_bytes()
+    assert site.build(sorted(folder.glob("*.ipynb")), folder / "html") == []
+    assert (folder / "01_a.ipynb").read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == ["01_a.ipynb", "02_b.ipynb", "html"]
+    return folder / "html"
+
+
+@pytest.fixture
+def page(built):
+    return Page((built / "01_a.html").read_text(encoding="utf-8"))
+
+
+def test_the_first_page_lists_the_lessons_with_their_questions(built):
+    first = Page((built / "index.html").read_text(encoding="utf-8"))
+    assert "01 · Crossing lines" in first.text and "Where do they cross?" in first.text
+    assert {"01_a.html", "02_b.html"} <= set(first.links)
+
+
+@pytest.mark.parametrize("name", ["index", "01_a", "02_b", "search"])
+def test_a_page_loads_what_stands_beside_it_and_nothing_else(built, name):
+    loads = [name.partition("?")[0] for name in Page((built / f"{name}.html").read_text(encoding="utf-8")).loads]
+    files = [name for name in loads if not name.startswith("data:")]
+    assert files and all((built / file).is_file() for file in files)
+
+
+def test_formulas_are_left_to_the_script_that_draws_them(page):
+    assert any("tex-svg.js" in name for name in page.loads)
+    assert r"\(x_t\)" in page.text
+
+
+def test_figures_and_stills_stand_with_their_words(page):
+    assert page.alts == ["Two lines that cross."] * 2
+    assert "Still picture." in page.text
+
+
+def test_notes_bars_and_marks_for_the_tests_do_not_show(page):
+    for absent in ("Say this aloud", "it/s", "NBVAL", "widget-view"):
+        assert absent not in page.text
+    assert "train_it()" in page.text
+
+
+def test_the_code_of_figures_and_controls_is_folded(built):
+    text = (built / "01_a.html").read_text(encoding="utf-8")
+    folded = " ".join(Page(part).text for part in re.findall(r"<details.*?</details>", text, re.DOTALL))
+    assert "draw_it()" in folded and "move_it()" in folded
+    assert "crossing" not in folded and "train_it()" not in folded
+
+
+def test_a_link_leads_to_a_page_or_is_plain_text(page, built):
+    assert "02_b.html" in page.links and "the file" in page.text
+    inside = [link for link in page.links if not re.match("https?:|#|$", link)]
+    assert all((built / link.partition("#")[0]).is_file() for link in inside)
+
+
+def test_the_librarys_source_is_shown_as_code(built):
+    assert re.search(r'<span class="k">def</span>', (built / "01_a.html").read_text(encoding="utf-8"))
+
+
+def test_the_site_can_be_published_as_it_is(built):
+    assert (built / ".nojekyll").exists()  # else a common host leaves out folders that begin with _
+
+
+def test_picture_links_stay():
+    cells = [markdown("# t\n\n![a](a.png) [b](../b.md) [c](https://example.org) [d](#d) [e](01_a.ipynb#e)")]
+    assert site.prepare(new_notebook(cells=cells)).cells[0].source == (
+        "# t\n\n![a](a.png) b [c](https://example.org) [d](#d) [e](01_a.ipynb#e)"
+    )
+
+
+# --- what is refused
+
+
+def refused(tmp_path, text, name="01_a.ipynb"):
+    """What `build` says of a notebook; an older site must stand untouched."""
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "html").mkdir()
+    (tmp_path / "html" / "index.html").write_text("older")
+    said = site.build([tmp_path / name], tmp_path / "html")
+    assert (tmp_path / "html" / "index.html").read_text() == "older"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "html"]
+    return said
+
+
+def broken(**change):
+    cell = code("f(1)")
+    cell.update({"id": "the-cell"} | change)
+    return new_notebook(cells=[markdown("# t"), cell])
+
+
+ERROR = new_output("error", ename="ValueError", evalue="no such lag", traceback=[])
+
+
+@pytest.mark.parametrize(
+    "notebook, sentence",
+    [
+        (broken(execution_count=None), r"01_a\.ipynb: cell `the-cell` was never run: run `make notebooks`"),
+        (broken(outputs=[ERROR]), r"01_a\.ipynb: cell 2 \(`f\(1\)`\) raised ValueError: no such lag"),
+        (new_notebook(cells=[markdown("no title")]), r"01_a\.ipynb: its first cell is no title: begin it with `# `"),
+        (new_notebook(), r"01_a\.ipynb: its first cell is no title.*"),
+    ],
+)
+def test_a_notebook_that_makes_no_page_is_refused_by_file_and_cell(tmp_path, notebook, sentence):
+    (said,) = refused(tmp_path, nbformat.writes(notebook))
+    assert re.fullmatch(sentence, said)
+
+
+def test_a_file_that_is_no_notebook_is_refused_by_name(tmp_path):
+    (said,) = refused(tmp_path, "not json")
+    assert said.startswith("01_a.ipynb: ")
+
+
+@pytest.mark.parametrize(
+    "source, sentence",
+    [
+        ("#### Too deep", "header level increase; H1 to H4"),
+        ("[gone](02_gone.ipynb)", "02_gone.ipynb"),
+    ],
+)
+def test_what_sphinx_finds_is_told_by_file_and_cell(tmp_path, source, sentence):
+    cells = [markdown("# t"), markdown("aside", slideshow={"slide_type": "notes"}), markdown("fine")]
+    bad = markdown(source)
+    bad.id = "bad-cell"
+    (said,) = refused(tmp_path, nbformat.writes(new_notebook(cells=[*cells, bad])))
+    assert said.startswith("01_a.ipynb: cell `bad-cell`: ") and sentence in said
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
+    find = site.find_spec
+    monkeypatch.setattr(site, "find_spec", lambda name: None if name == "furo" else find(name))
+    (said,) = refused(tmp_path, nbformat.writes(lesson()))
+    assert re.fullmatch(r'furo is not installed: run `\S+ -m pip install -e "\.\[test\]"`', said)
+
+
+def test_the_command_tells_and_fails(tmp_path, monkeypatch, capsys):
+    (tmp_path / "01_a.ipynb").write_text(nbformat.writes(new_notebook()), encoding="utf-8")
+    monkeypatch.setattr(site, "NOTEBOOKS", tmp_path)
+    assert site.main([]) == 1
+    assert capsys.readouterr().err.startswith("The pages are left as they were: 01_a.ipynb: its first cell")
