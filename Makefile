@@ -68,6 +68,10 @@ lint: $(STAMP)  ## check the style of the code
 notebooks: $(STAMP)  ## run the notebooks in place, store them clean, measure them (FILES=... for some)
 	@$(PY) -m course_lib.publish.execute $(FILES)
 
+.PHONY: html
+html: $(STAMP)  ## make the web pages of all notebooks in build/html: open index.html, or publish the folder
+	@$(PY) -m course_lib.publish.site
+
 ##@ The house
 
 .PHONY: clean
