@@ -1,7 +1,7 @@
 """`python -m course_lib.publish.slides [--pdf] [files]`: each notebook a deck of slides that opens from disk.
 
 build/slides/ then holds NN_<concept>.slides.html for each notebook, index.html over all of them, and what
-they need: reveal.js, MathJax and fonts out of installed packages, so that no deck asks the network for anything.
+they need: reveal.js, MathJax and fonts out of installed packages, so that no deck asks the network for more.
 With --pdf also NN_<concept>.pdf, a page for each slide. A notebook that makes no whole deck is refused in a
 sentence that names it and the cell; then nothing is written, and what was there stays.
 """

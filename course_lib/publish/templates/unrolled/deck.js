@@ -7,7 +7,14 @@ const STAGE = { width: 1280, height: 720 };
 const WORDS = { alone: 29, largest: 25, smallest: 22 };
 const CODE = { largest: 22, smallest: 18 };
 const READABLE = 0.9; // of a figure's own size
+const SCROLLING = ["ArrowUp", "ArrowDown", "Home", "End"];
 const page = document.documentElement;
+
+function overflows(slide) {
+  const room = slide.getBoundingClientRect().bottom - parseFloat(getComputedStyle(slide).paddingBottom);
+  return [...slide.querySelectorAll(":scope > .block, :scope > .fragment")]
+    .some((block) => block.getBoundingClientRect().bottom > room + 0.5);
+}
 
 const drawnScale = (img) => Math.min(img.clientWidth / img.naturalWidth, img.clientHeight / img.naturalHeight);
 
@@ -16,7 +23,7 @@ const drawnScale = (img) => Math.min(img.clientWidth / img.naturalWidth, img.cli
 function fit(slide) {
   const listings = [...slide.querySelectorAll(".highlight")].filter((box) => box.querySelector("span[class]"));
   const figures = [...slide.querySelectorAll(".figure img")];
-  const fits = () => slide.scrollHeight <= slide.clientHeight &&
+  const fits = () => !overflows(slide) &&
     listings.every((box) => box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight + 1) &&
     figures.every((img) => drawnScale(img) >= Math.min(READABLE, img.parentElement.clientWidth / img.naturalWidth));
   const alone = !slide.querySelector(".code, .figure, .shown, .printed, .said") && !slide.classList.contains("title");
@@ -28,6 +35,7 @@ function fit(slide) {
       if (!listings.length) break;
     }
   }
+  if (slide.classList.contains("title") && overflows(slide)) slide.classList.add("crowded");
   if (listings.some((box) => box.scrollWidth > box.clientWidth)) slide.classList.add("wrapped");
   for (const box of listings) if (box.scrollHeight > box.clientHeight + 1) markCut(box);
 }
@@ -52,6 +60,8 @@ function present() {
     ...STAGE, margin: 0, minScale: 0.2, maxScale: 4, center: false, display: "flex", navigationMode: "linear",
     controls: true, controlsLayout: "edges", controlsTutorial: false, progress: true, slideNumber: false, hash: true,
     transition: "none", backgroundTransition: "none", pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1,
+    // In a listing that scrolls these keys scroll.
+    keyboardCondition: (event) => !(SCROLLING.includes(event.key) && event.target.closest(".scrolls")),
     plugins: [RevealNotes],
   }).then(() => page.classList.add("ready"));
   page.classList.remove("preparing");
