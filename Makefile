@@ -72,6 +72,14 @@ notebooks: $(STAMP)  ## run the notebooks in place, store them clean, measure th
 html: $(STAMP)  ## make the web pages of all notebooks in build/html: open index.html, or publish the folder
 	@$(PY) -m course_lib.publish.site
 
+.PHONY: slides
+slides: $(STAMP)  ## make a deck of slides of each notebook in build/slides: open index.html (FILES=... for some)
+	@$(PY) -m course_lib.publish.slides $(FILES)
+
+.PHONY: slides-pdf
+slides-pdf: $(STAMP)  ## the same, and each deck printed, a page for each slide; needs Chromium
+	@$(PY) -m course_lib.publish.slides --pdf $(FILES)
+
 ##@ The house
 
 .PHONY: clean
