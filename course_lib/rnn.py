@@ -110,7 +110,7 @@ class RNN(nn.Module):
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if state is None:
-            state = self.w_h[0].new_zeros(self.n_layers, x.shape[0], self.d_hidden)  # (L, B, H)
+            state = self.w_h[0].new_zeros(self.n_layers, *x.shape[:1], self.d_hidden)  # (L, B, H)
         self._check(x, state)
         last = []
         for w_x, w_h, b, hidden, h in zip(self.w_x, self.w_h, self.b, self.hidden, state, strict=True):

@@ -155,6 +155,7 @@ def test_learns_one_batch_by_heart():
     (torch.zeros(0, 5, 3), ValueError, "at least one sequence"),
     (torch.zeros(2, 5, 4), ValueError, r"\(batch, time, 3\); got \(2, 5, 4\)"),
     (torch.zeros(5, 3), ValueError, r"\(batch, time, 3\)"),
+    (torch.zeros(()), ValueError, r"\(batch, time, 3\)"),
     (torch.zeros(2, 5, 3, dtype=torch.float64), TypeError, "float64 but the weights are torch.float32"),
     (torch.zeros(2, 5, 3, dtype=torch.int64), TypeError, "embed it first"),
     (torch.full((2, 5, 3), math.nan), ValueError, "NaN or infinity"),

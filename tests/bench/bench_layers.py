@@ -60,8 +60,8 @@ def main() -> None:
     print("Speed relative to torch: above 1 is faster. `recorded`: step by step, while capture() listens.")
     print("layer  batch  time  d_in  d_hidden   torch, ms    ours   recorded")
     for r in rows:
-        print(f"{r['layer']:5}  {r['batch']:5}  {r['time']:4}  {r['d_in']:4}  {r['d_hidden']:8}   {r['torch_ms']:9.1f}   "
-              f"{r['speed']:5.2f}      {r['speed_recorded']:5.2f}")
+        sizes = f"{r['batch']:5}  {r['time']:4}  {r['d_in']:4}  {r['d_hidden']:8}"
+        print(f"{r['layer']:5}  {sizes}   {r['torch_ms']:9.1f}   {r['speed']:5.2f}      {r['speed_recorded']:5.2f}")
     out = Path(__file__).resolve().parents[2] / "build" / "bench.json"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=1) + "\n", encoding="utf-8")
