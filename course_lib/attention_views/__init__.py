@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from course_lib.attention_views.frame import frame
-from course_lib.attention_views.maps import Maps, as_shares, bounded, kinds, layered, match, rounded, tokens
+from course_lib.attention_views.frame import framed
+from course_lib.attention_views.maps import Maps, as_shares, bounded, chosen, kinds, layered, match, rounded, tokens
 from course_lib.attention_views.stills import map_still, mosaic_still, scaled, vectors_still
 from course_lib.plots import Picture
 
@@ -53,7 +53,7 @@ def head_view(weights, queries: Sequence[str] | None = None, keys: Sequence[str]
     """
     maps, kept = kinds(weights, queries, keys, layers, unnormalised)
     first = next(iter(maps.values()))
-    lit = _heads(heads, first)
+    lit = chosen(heads, first.weights.shape[1], "heads")
     layer = kept[0] if layer is None else layer
     if layer not in kept:
         raise ValueError(f"layer is the one shown first, one of {kept}; got {layer}.")
@@ -67,7 +67,7 @@ def head_view(weights, queries: Sequence[str] | None = None, keys: Sequence[str]
     title = f"Head view of attention: {_count(first)}"
     how = ("Point at a token on the left to see where it looks, on the right to see who looks at it. Each colour is a "
            f"head: a click switches it off and on, a double click leaves it alone.{scaled(unnormalised)}")
-    return View(frame("head", params, title=title, menus=menus, height=height,
+    return View(framed("head", params, title=title, menus=menus, height=height,
                       width=max(HEAD_WIDTH, 20 * first.weights.shape[1])), stills, how)
 
 
@@ -78,7 +78,7 @@ def model_view(weights, queries: Sequence[str] | None = None, keys: Sequence[str
     heads: those kept (all).
     """
     maps, kept = kinds(weights, queries, keys, layers, unnormalised)
-    shown = _heads(heads, next(iter(maps.values())))
+    shown = chosen(heads, next(iter(maps.values())).weights.shape[1], "heads")
     maps = {name: m._replace(weights=m.weights[:, shown]) for name, m in maps.items()}
     longest = max(max(len(m.queries), len(m.keys)) for m in maps.values())
     # bertviz makes the drawings higher the fewer heads there are; claiming more heads keeps the whole on one screen.
@@ -93,7 +93,7 @@ def model_view(weights, queries: Sequence[str] | None = None, keys: Sequence[str
     each = (MODEL_WIDTH - MODEL_AXES) / columns
     width = math.ceil(min(MODEL_WIDTH, MODEL_AXES + (len(shown) - 0.2) * each + DETAIL_WIDTH))
     how = f"Rows are layers, columns heads. Click one to read it token by token.{scaled(unnormalised)}"
-    return View(frame("model", params, title=f"Model view of attention: {_count(first)}", menus=_kinds_menu(maps),
+    return View(framed("model", params, title=f"Model view of attention: {_count(first)}", menus=_kinds_menu(maps),
                       width=width, height=math.ceil(height)), stills, how)
 
 
@@ -135,16 +135,8 @@ def neuron_view(queries, keys, query_tokens: Sequence[str], key_tokens: Sequence
               vectors_still(k[at, head], sides[1], f"Keys, {where}")]
     how = ("Point at a token on the left: its query times each key, number by number (orange above zero, purple "
            "below), their sum, and the weights that follow. The sign before the token folds the numbers away.")
-    return View(frame("neuron", params, title=f"Neuron view of attention: {_count(maps)}", width=NEURON_WIDTH,
+    return View(framed("neuron", params, title=f"Neuron view of attention: {_count(maps)}", width=NEURON_WIDTH,
                       height=height, menus={"layer": ("Layer", []), "att_head": ("Head", [])}), stills, how)
-
-
-def _heads(heads: Sequence[int] | None, maps: Maps) -> list[int]:
-    count = maps.weights.shape[1]
-    chosen = list(range(count)) if heads is None else list(heads)
-    if not chosen or len(set(chosen)) < len(chosen) or any(head not in range(count) for head in chosen):
-        raise ValueError(f"heads must be different numbers from 0 to {count - 1}, at least one; got {chosen}.")
-    return chosen
 
 
 def _attention(maps: Mapping[str, Maps]) -> list[dict]:
@@ -168,7 +160,7 @@ def _mask(mask, n_queries: int, n_keys: int) -> np.ndarray:
 
 
 def _kinds_menu(maps: Mapping[str, Maps]) -> dict[str, tuple[str, list[str]]]:
-    return {"filter": ("Attention", list(map(str, maps)))} if len(maps) > 1 else {}
+    return {"filter": ("Attention", list(maps))} if len(maps) > 1 else {}
 
 
 def _count(maps: Maps) -> str:

@@ -1,6 +1,6 @@
 """What a view is given, checked: tensors of any model, one a layer, and the tokens that they belong to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ def kinds(weights, queries, keys, layers, unnormalised: str) -> tuple[dict[str, 
         sides = [tokens(entry[1]), tokens(entry[-1])]
         for side, length, role in zip(sides, values.shape[2:], ("queries", "keys"), strict=True):
             match(len(side), length, role, name)
-        read[name] = Maps(as_shares(values, numbers, sides[0], unnormalised), *sides)
+        read[str(name)] = Maps(as_shares(values, numbers, sides[0], unnormalised), *sides)
     return read, kept
 
 
@@ -52,9 +52,7 @@ def layered(given, what: str, layers: Sequence[int] | None) -> tuple[np.ndarray,
     each = [given] if getattr(given, "ndim", 0) == 4 else list(given) if isinstance(given, list | tuple) else None
     if not each:
         raise ValueError(f"For {what}, give a list with one tensor (1, heads, T, T) a layer; got {_shape(given)}.")
-    numbers = list(range(len(each))) if layers is None else list(layers)
-    if not numbers or len(set(numbers)) < len(numbers) or any(n not in range(len(each)) for n in numbers):
-        raise ValueError(f"layers must be different numbers from 0 to {len(each) - 1}, at least one; got {numbers}.")
+    numbers = chosen(layers, len(each), "layers")
     arrays = []
     for number in numbers:
         array = _array(each[number])
@@ -70,6 +68,19 @@ def layered(given, what: str, layers: Sequence[int] | None) -> tuple[np.ndarray,
                              f"{arrays[0].shape}: one view needs equal shapes. Choose layers=... that agree.")
         arrays.append(array)
     return np.concatenate(arrays), numbers
+
+
+def chosen(numbers: Sequence[int] | None, count: int, what: str) -> list[int]:
+    """The numbers asked for, all `count` of them for None; ValueError for any that is not there, or there twice."""
+    every = range(count)
+    if numbers is None:
+        return list(every)
+    wanted = list(numbers) if isinstance(numbers, Iterable) else []
+    if not wanted or any(not isinstance(n, int | np.integer) or n not in every for n in wanted) or (
+            len(set(wanted)) < len(wanted)):
+        raise ValueError(f"{what} must be a list of different numbers from 0 to {count - 1}, at least one; "
+                         f"got {numbers!r}.")
+    return [int(n) for n in wanted]
 
 
 def tokens(side: Sequence[str]) -> list[str]:
