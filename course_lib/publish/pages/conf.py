@@ -18,6 +18,7 @@ nb_code_prompt_hide = "Hide the code"
 
 html_theme = "furo"
 html_title = "Unrolled"
+templates_path = ["templates"]
 html_static_path = ["static", str(MATHJAX)]
 html_css_files = ["course.css"]
 html_js_files = [("course.js", {"defer": "defer"})]

@@ -1,0 +1,98 @@
+"""The pages as a reader opens them: from disk, with no network; searched, leafed through, in light and dark."""
+
+import pytest
+
+from course_lib.publish import site
+from course_lib.publish.measured import NOTEBOOKS
+
+LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
+PAGES = ["index", "search", *(path.stem for path in LESSONS)]
+DRAWN = """async () => { await window.MathJax?.startup?.promise;
+  return [...document.querySelectorAll(".math")].map(math => math.querySelector("mjx-container svg path") !== null
+    && !math.querySelector("mjx-merror, [data-mml-node=merror]")); }"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The site of the course, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("site") / "html"
+    assert site.build(LESSONS, folder) == []
+    return folder
+
+
+@pytest.fixture
+def page(pages, page_from_disk):
+    """A page that opens others of the site by name: page.show("index")."""
+    page_from_disk.show = lambda name: page_from_disk.goto((pages / f"{name}.html").as_uri())
+    return page_from_disk
+
+
+def shown(page):
+    """The name of the page that stands open."""
+    return page.url.rpartition("/")[2].partition(".html")[0]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_whole(page, name, console_errors):
+    page.show(name)
+    formulas = page.evaluate(DRAWN)
+    assert all(formulas)
+    assert bool(formulas) == ('class="math' in page.content())
+    assert console_errors == []
+
+
+def test_a_lesson_has_formulas_figures_and_claims(page):
+    page.show("01_rnn_bptt")
+    assert len(page.evaluate(DRAWN)) >= 20
+    assert page.locator("article img").count() >= 10
+    assert page.get_by_text("Claim:").count() >= 10
+
+
+def test_search_finds_a_word_and_leads_to_its_page(page, console_errors):
+    page.show("index")
+    page.get_by_role("textbox", name="Search").fill("clipping")
+    page.keyboard.press("Enter")
+    found = page.locator("#search-results li a").first
+    found.wait_for()
+    page.locator("#search-results a[href*='01_rnn_bptt']").first.click()
+    page.wait_for_url("**/01_rnn_bptt.html*")
+    assert "clipping" in page.locator("article").inner_text().lower()
+    assert console_errors == []
+
+
+def test_search_for_what_is_nowhere_says_so(page):
+    page.show("index")
+    page.get_by_role("textbox", name="Search").fill("zyzzyva")
+    page.keyboard.press("Enter")
+    page.get_by_text("did not match any documents").wait_for()
+
+
+def test_next_leads_through_all_lessons_and_previous_back(page):
+    page.show("index")
+    way = []
+    while page.locator("a.next-page").count():
+        page.locator("a.next-page").click()
+        way.append(shown(page))
+    assert way == [path.stem for path in LESSONS]
+    for _ in way:
+        page.locator("a.prev-page").click()
+    assert shown(page) == "index"
+
+
+def test_the_theme_switch_goes_dark_and_stays_so(page):
+    page.show("index")
+    switch = page.get_by_role("button", name="Toggle Light / Dark / Auto color theme").and_(page.locator(":visible"))
+
+    def is_dark():
+        red, *_ = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
+        return red < 64
+
+    looks = []
+    for _ in range(3):  # light, dark, and what the system says
+        looks.append(is_dark())
+        switch.click()
+    assert set(looks) == {False, True}
+    while not is_dark():
+        switch.click()
+    page.locator("a.next-page").click()
+    assert is_dark()
