@@ -170,6 +170,27 @@ def test_printing_gives_a_page_for_each_slide(tmp_path):
     assert '"01_planted.pdf"' in (tmp_path / "slides" / "index.html").read_text(encoding="utf-8")
 
 
+PLACES = """() => Reveal.getSlides().map((slide) => {
+  if (!document.querySelector("html.reveal-print")) Reveal.slide(...Object.values(Reveal.getIndices(slide)));
+  const { left, top } = slide.getBoundingClientRect();
+  return [...slide.querySelectorAll(".block > *")].map((part) => {
+    const box = part.getBoundingClientRect();
+    return [box.left - left, box.top - top, box.width, box.height].map(Math.round);
+  });
+})"""
+
+
+def test_paper_is_laid_out_as_the_stage_is(page_from_disk, tmp_path):
+    below = [new_markdown_cell("### Below", metadata=typed("subslide")), *html(PICTURE)]
+    notes = [new_markdown_cell("Say.", metadata=typed("notes"))]
+    deck = deck_of(tmp_path, next=code(LISTING) + html(PICTURE) + notes + below)
+    on_stage = opened(page_from_disk, deck).evaluate(PLACES)
+    page_from_disk.goto(deck.as_uri() + "?print-pdf")
+    page_from_disk.wait_for_selector("html.ready", state="attached")
+    assert page_from_disk.evaluate(PLACES) == on_stage
+    assert len(on_stage) == 3 and on_stage[0][0][:2] != [0, 0]
+
+
 def test_the_page_over_all_decks_leads_to_each(page_from_disk, console_errors, tmp_path):
     deck = deck_of(tmp_path, next=words("More."))
     page_from_disk.goto(deck.with_name("index.html").as_uri())
