@@ -117,7 +117,7 @@ def _mend_title(cell):
     first, _, rest = cell.source.partition("\n")
     lesson = NUMBERED.match(first)
     cell.source = HYPHEN.sub("\N{NON-BREAKING HYPHEN}", NUMBERED.sub("# ", first)) + "\n" + rest
-    return f"Unrolled · lesson {lesson[1]}" if lesson else "A course"
+    return f"Unrolled · lesson {lesson[1]}" if lesson else "The course"
 
 
 def _mark_fragments(slide):

@@ -137,7 +137,8 @@ def test_the_speaker_view_shows_the_notes(page_from_disk, console_errors, tmp_pa
         page.keyboard.press("s")
     notes = popup.value.locator(".speaker-controls-notes .value")
     notes.get_by_text("Say why").wait_for()
-    assert notes.locator("mjx-container svg").count() == 1
+    assert notes.get_by_role("img", name="a + b").count() == 1
+    assert notes.inner_text().split() == ["Say", "why:", "."]  # the formula once, as a drawing
     assert console_errors == []
 
 

@@ -54,7 +54,20 @@ function markCut(box) {
   box.setAttribute("aria-label", "Code that scrolls");
 }
 
+// The speaker view has no style that would hide a formula's second form, the one for screen readers.
+function plainNotes() {
+  for (const { typesetRoot: formula, math: tex } of MathJax.startup.document.math) {
+    if (!formula.closest("aside.notes")) continue;
+    formula.querySelector("mjx-assistive-mml")?.remove();
+    const drawing = formula.querySelector("svg");
+    drawing.removeAttribute("aria-hidden");
+    drawing.setAttribute("role", "img");
+    drawing.setAttribute("aria-label", tex);
+  }
+}
+
 function present() {
+  plainNotes();
   document.querySelectorAll(".slides section[data-cell]").forEach(fit);
   Reveal.initialize({
     ...STAGE, margin: 0, minScale: 0.2, maxScale: 4, center: false, display: "flex", navigationMode: "linear",
