@@ -273,8 +273,8 @@ WHOLE = "**Say.** It falls.\n\n**Ask.** Why? *Expected:* tanh.\n\n**Misunderstan
 
 
 @pytest.mark.parametrize("lost, named", [
-    ("**Say.** ", "Say"), ("Why? ", "Ask"), ("*Expected:* ", "Expected"), ("**Misunderstanding.** ", "Misunderstanding"),
-    (" 3", "Minutes"),
+    ("**Say.** ", "Say"), ("Why? ", "Ask"), ("*Expected:* ", "Expected"),
+    ("**Misunderstanding.** ", "Misunderstanding"), (" 3", "Minutes"),
 ])  # fmt: skip
 def test_notes_that_lack_a_part_are_named(lost, named):
     def slide(notes):
