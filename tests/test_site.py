@@ -33,7 +33,7 @@ def lesson(title="# 01 · Crossing lines\n\n**Where do they cross?**"):
         cells=[
             markdown(title),
             markdown("Say this aloud.", slideshow={"slide_type": "notes"}),
-            markdown("## A formula\n\n$x_t$ stands in [the file](../course_lib/rnn.py) and in [lesson 2](02_b.ipynb)."),
+            markdown("## A formula\n\n$x_t$ as in [the file](../course_lib/rnn.py), see [lesson 2](02_the_end.ipynb)."),
             code("# NBVAL_CHECK_OUTPUT\nprint('crossing')", new_output("stream", text="crossing\n")),
             code("draw_it()", display(text_html=STILL), tags=["figure"]),
             code("move_it()", moving, tags=["control"]),
@@ -69,11 +69,11 @@ def built(tmp_path_factory):
     """A site of two lessons."""
     folder = tmp_path_factory.mktemp("site")
     nbformat.write(lesson(), folder / "01_a.ipynb")
-    nbformat.write(new_notebook(cells=[markdown("# 02 · The end")]), folder / "02_b.ipynb")
+    nbformat.write(new_notebook(cells=[markdown("# The course\n\nEnds.")]), folder / "02_the_end.ipynb")
     before = (folder / "01_a.ipynb").read_bytes()
     assert site.build(sorted(folder.glob("*.ipynb")), folder / "html") == []
     assert (folder / "01_a.ipynb").read_bytes() == before
-    assert sorted(path.name for path in folder.iterdir()) == ["01_a.ipynb", "02_b.ipynb", "html"]
+    assert sorted(path.name for path in folder.iterdir()) == ["01_a.ipynb", "02_the_end.ipynb", "html"]
     return folder / "html"
 
 
@@ -85,10 +85,10 @@ def page(built):
 def test_the_first_page_lists_the_lessons_with_their_questions(built):
     first = Page((built / "index.html").read_text(encoding="utf-8"))
     assert "01 · Crossing lines" in first.text and "Where do they cross?" in first.text
-    assert {"01_a.html", "02_b.html"} <= set(first.links)
+    assert {"01_a.html", "02_the_end.html"} <= set(first.links)
 
 
-@pytest.mark.parametrize("name", ["index", "01_a", "02_b", "search"])
+@pytest.mark.parametrize("name", ["index", "01_a", "02_the_end", "search"])
 def test_a_page_loads_what_stands_beside_it_and_nothing_else(built, name):
     loads = [name.partition("?")[0] for name in Page((built / f"{name}.html").read_text(encoding="utf-8")).loads]
     files = [name for name in loads if not name.startswith("data:")]
@@ -119,7 +119,7 @@ def test_the_code_of_figures_and_controls_is_folded(built):
 
 
 def test_a_link_leads_to_a_page_or_is_plain_text(page, built):
-    assert "02_b.html" in page.links and "the file" in page.text
+    assert "02_the_end.html" in page.links and "the file" in page.text
     inside = [link for link in page.links if not re.match("https?:|#|$", link)]
     assert all((built / link.partition("#")[0]).is_file() for link in inside)
 
@@ -132,9 +132,15 @@ def test_the_site_can_be_published_as_it_is(built):
     assert (built / ".nojekyll").exists()  # else a common host leaves out folders that begin with _
 
 
+def test_a_title_without_a_number_gets_it_from_the_file(built):
+    first, last = (Page((built / f"{name}.html").read_text(encoding="utf-8")) for name in ("index", "02_the_end"))
+    assert "02 · The end" in first.text and "02 · The end" in last.text
+    assert "The course" not in first.text + last.text and "Ends." in last.text
+
+
 def test_picture_links_stay():
     cells = [markdown("# t\n\n![a](a.png) [b](../b.md) [c](https://example.org) [d](#d) [e](01_a.ipynb#e)")]
-    assert site.prepare(new_notebook(cells=cells)).cells[0].source == (
+    assert site.prepare(new_notebook(cells=cells), "a.ipynb").cells[0].source == (
         "# t\n\n![a](a.png) b [c](https://example.org) [d](#d) [e](01_a.ipynb#e)"
     )
 

@@ -42,11 +42,11 @@ Controls stand still here, and exercises wait. To move and to solve them, get th
 """
 
 
-def prepare(notebook: NotebookNode) -> NotebookNode:
-    """Bring a stored notebook into the form of a page, in place, and return it; ValueError if it cannot be one.
+def prepare(notebook: NotebookNode, name: str) -> NotebookNode:
+    """Bring the stored notebook of that file name into the form of a page, and return it; ValueError if it cannot be.
 
-    Speaker notes and marks for the tests go, the code of figures and controls is folded, and links to files that
-    are no page become text.
+    A title without the file's number is made from the file's name (00 · Start here). Speaker notes and marks for the
+    tests go, the code of figures and controls is folded, and links to files that are no page become text.
     """
     never_run = next((c for c in notebook.cells if c.cell_type == "code" and c.execution_count is None), None)
     if never_run:
@@ -56,6 +56,10 @@ def prepare(notebook: NotebookNode) -> NotebookNode:
     if not notebook.cells or not notebook.cells[0].source.startswith("# "):
         raise ValueError("its first cell is no title: begin it with `# `")
     notebook.cells = [c for c in notebook.cells if c.metadata.get("slideshow", {}).get("slide_type") != "notes"]
+    opening, number = notebook.cells[0], name[:2]
+    if number.isdigit() and not opening.source.startswith(f"# {number}"):
+        title = Path(name).stem[2:].replace("_", " ").strip().capitalize()
+        opening.source = re.sub("^# .*", f"# {number} · {title}", opening.source)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         if FOLDED & set(tags):
@@ -68,13 +72,11 @@ def prepare(notebook: NotebookNode) -> NotebookNode:
 
 
 def index(notebooks: dict[str, NotebookNode]) -> str:
-    """The first page: what the course is, and each lesson's title with the question that it answers."""
+    """The first page: what the course is, and each lesson's title with the question below it."""
     entries = []
     for name, notebook in notebooks.items():
-        opening = notebook.cells[0].source
-        question = re.search(r"^\*\*(.+)\*\*$", opening, re.MULTILINE)
-        title = first_line(opening).removeprefix("# ")
-        entries.append(f"[{title}]({name})\n: {question[1] if question else 'The first page.'}\n")
+        title, _, rest = notebook.cells[0].source.partition("\n")
+        entries.append(f"[{title.removeprefix('# ')}]({name})\n: {first_line(rest).strip('*') or 'A page.'}\n")
     contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "```"])
     return ABOUT + "{.lessons}\n" + "\n".join(entries) + "\n" + contents + "\n"
 
@@ -90,7 +92,7 @@ def build(paths: list[Path], target: Path = TARGET) -> list[str]:
     notebooks, reasons = {}, []
     for path in paths:
         try:
-            notebooks[path.name] = prepare(nbformat.read(path, as_version=4))
+            notebooks[path.name] = prepare(nbformat.read(path, as_version=4), path.name)
         except Exception as error:  # whatever is wrong with a file, the reader learns which one
             reasons.append(f"{path.name}: {first_line(str(error), 200)}")
     if reasons:
