@@ -12,6 +12,9 @@ WORKERS ?= 2
 # Some notebooks instead of all: make notebooks FILES=notebooks/01_rnn_bptt.ipynb
 FILES ?=
 SEEDS ?= 1 2
+# What make present shows.
+LESSON ?= 01
+PAGE = 00_start_here.ipynb
 
 # What Jupyter, IPython and matplotlib keep stays in .venv: nobody's own kernels, start-up files or settings can
 # change the course, and the course changes nobody's.
@@ -29,12 +32,25 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV JUPYTER_PATH JUPYTER_CONFIG_PATH MPLB
 lab: $(STAMP)  ## open JupyterLab at the course's first page
 	@$(PY) -m jupyterlab $(LAB_FLAGS)
 
+# Settings and layout of a talk are its own and last no longer: slides that were left running, or a theme for a dark
+# room, must not greet a student. What slides look like in JupyterLab is in course_lib/publish/live.
+.PHONY: present
+present: PAGE = $(or $(notdir $(firstword $(wildcard notebooks/$(LESSON)_*.ipynb))),$(error There is no lesson \
+	$(LESSON) in notebooks/: say, for example, make present LESSON=01))
+present: $(STAMP)  ## show a lesson as live slides in JupyterLab (LESSON=01)
+	@rm -rf "$(TALK)"
+	@echo "In JupyterLab: Run > Run All Cells first. Then the cards at the right of the toolbar start the slides;"
+	@echo "Space goes on, Shift+Space back, and the cards at the bottom right end them."
+	@JUPYTER_CONFIG_PATH="$(CURDIR)/course_lib/publish/live" JUPYTERLAB_SETTINGS_DIR="$(TALK)/settings" \
+	  JUPYTERLAB_WORKSPACES_DIR="$(TALK)/workspaces" $(PY) -m jupyterlab $(LAB_FLAGS)
+TALK := $(CURDIR)/$(VENV)/state/talk
+
 # The first page is part of the address, so that it also opens where the address is copied into a browser by hand.
 # This machine only, with its token. No look for updates, no list of extensions from the network, and no search for
 # language servers, which would start npm. Kernels talk encrypted, so that others on this machine cannot listen.
 # (The set-up turns the news off, and the question whether one wants them.)
 LAB_FLAGS = --ServerApp.root_dir="$(CURDIR)" --ServerApp.ip=localhost \
-	--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb \
+	--LabApp.default_url=/lab/tree/notebooks/$(PAGE) \
 	--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
 	--LabApp.extension_manager=readonly --LanguageServerManager.autodetect=False \
 	--KernelManager.transport_encryption=auto $(ALLOW_ROOT)
