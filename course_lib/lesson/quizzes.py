@@ -12,7 +12,7 @@ _STYLE = """<style>
   height: auto; min-height: 24px; line-height: 1.45; white-space: normal; padding: 2px 0; cursor: pointer;
   display: flex; align-items: flex-start; gap: 0.55em;
 }
-.unrolled-quiz .widget-radio-box label input { flex: none; order: -1; margin: 0.3em 0 0; }
+.unrolled-quiz .widget-radio-box label input { flex: none; order: -1; margin: 0; }
 .unrolled-quiz .widget-html-content code { font-size: 0.93em; }
 .unrolled-quiz .widget-radio-box label, .unrolled-quiz .widget-html-content {
   color: var(--jp-content-font-color1, inherit); line-height: 1.45;
