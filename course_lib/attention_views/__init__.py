@@ -35,9 +35,11 @@ class View:
 
     def _repr_html_(self) -> str:
         stills = "".join(still._repr_html_() for still in self.pictures)
-        return ('<figure class="attention-view" style="margin:0;display:flex;flex-wrap:wrap;gap:8px;align-items:'
-                f'flex-start">{self.frame}<span class="attention-still">{stills}</span><figcaption style="flex-basis:'
-                f'100%;font-size:.9em">{html.escape(f"{self.how} {TRUST}")}</figcaption></figure>')
+        how = html.escape(f"{self.how} {TRUST}")
+        return ('<figure class="attention-view" style="margin:0;display:flex;flex-wrap:wrap;gap:8px;'
+                f'align-items:flex-start">{self.frame}'
+                f'<span class="attention-still" style="flex:1 1 400px;min-width:0">{stills}</span>'
+                f'<figcaption style="flex-basis:100%;font-size:.9em">{how}</figcaption></figure>')
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.pictures))
