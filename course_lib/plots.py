@@ -33,15 +33,15 @@ MONOSPACE_ADVANCE = 0.602  # width of one DejaVu Sans Mono character, in units o
 
 
 class Picture:
-    """A finished figure: its PNG and its alternative text. Shown by Jupyter when it is a cell's last line."""
+    """A finished figure: its PNG, alternative text and width on a page. Jupyter shows it as a cell's last line."""
 
-    def __init__(self, png: bytes, alt: str):
-        self.png, self.alt = png, alt
+    def __init__(self, png: bytes, alt: str, width: int = 960):
+        self.png, self.alt, self.width = png, alt, width
 
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.png).decode()
         return (f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt, quote=True)}" '
-                'style="max-width:100%;height:auto">')
+                f'width="{self.width}" style="max-width:100%;height:auto">')
 
     def __repr__(self) -> str:
         return f"Figure: {self.alt}"
@@ -57,7 +57,7 @@ def picture(drawn: Axes | Figure, alt: str) -> Picture:
     plt.close(figure)
     # 256 colours are enough for a plot and make the notebook a third of the size.
     Image.open(drawn).convert("RGB").quantize(256).save(png, format="png", optimize=True)
-    return Picture(png.getvalue(), " ".join(alt.split()))
+    return Picture(png.getvalue(), " ".join(alt.split()), round(figure.get_size_inches()[0] * figure.dpi))
 
 
 def axes(ax: Axes | None = None, size: tuple[float, float] | None = None) -> Axes:
@@ -126,8 +126,9 @@ def heatmap(matrix: ArrayLike, ax: Axes | None = None, *, rows: Sequence[str] = 
     if numbers:
         for (r, c), value in np.ndenumerate(matrix):
             red, green, blue, _ = image.cmap(image.norm(value))
-            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            ax.text(c, r, format(value, numbers), ha="center", va="center", fontsize=12, color="white" if dark else INK)
+            light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2  # as WCAG measures it, nearly
+            ax.text(c, r, format(value, numbers), ha="center", va="center", fontsize=12,
+                    color="white" if light < 0.179 else "black")
     for r, c in frame:
         ax.add_patch(plt.Rectangle((c - 0.5, r - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=2.5))
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)

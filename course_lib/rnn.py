@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def rnn_step(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b: Tensor) -> Tensor:
-    """One step of the Elman network, h' = tanh(x w_x + h w_h + b) (Elman, 1990, section 2).
+    """One step of the Elman network, h' = tanh(x w_x + h w_h + b) (after Elman, 1990, "Networks with memory").
 
     x (B, D), h (B, H), w_x (D, H), w_h (H, H), b (H) -> h' (B, H), each entry in [-1, 1].
     """

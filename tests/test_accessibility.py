@@ -98,7 +98,6 @@ def test_words_in_a_box_can_be_read(fill):
     assert contrast(plots.INK, fill) >= 4.5
 
 
-@pytest.mark.xfail(reason="white or ink, whichever is better, reaches 3.4 on middle colours: black is needed")
 @pytest.mark.parametrize("signed", [False, True])
 def test_numbers_in_a_heatmap_can_be_read(signed):
     values = np.linspace(-1 if signed else 0, 1, 81)

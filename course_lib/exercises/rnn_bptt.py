@@ -10,7 +10,7 @@ from course_lib.rnn import bptt, rnn_step, unroll
 
 
 def close(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and torch.allclose(a.to(b.dtype), b, atol=1e-9, rtol=1e-7)
+    return a.shape == b.shape and torch.allclose(a.to(b.dtype), b, atol=1e-6, rtol=1e-5)
 
 
 def numbers(*shape: int) -> Tensor:
@@ -62,28 +62,39 @@ def my_bptt(x, h0, w_x, w_h, b, grad_hs):
     return grad_w_h
 
 
-def wrong_bptt(transpose=True, local=True, previous=True, carry=True, last=False, own=True, mean=False):
+def wrong_bptt(transpose=True, local=True, previous=True, carry=True, last=False, own=True, mean=False,
+               wrap=False, forward=False, pile=False, bare=False, batch=False, slope=None, first=True):
     """`my_bptt` with one thing wrong: what is False, or True where it is False above, is the mistake."""
     def answer(x, h0, w_x, w_h, b, grad_hs):
         hs = unroll(x, h0, w_x, w_h, b)
-        before = torch.cat([h0[:, None], hs[:, :-1]], dim=1) if previous else hs
+        before = torch.cat([hs[:, -1:] if wrap else h0[:, None] * first, hs[:, :-1]], dim=1) if previous else hs
         total, from_later = torch.zeros_like(w_h), torch.zeros_like(h0)
-        for t in reversed(range(x.shape[1])):
+        for t in range(x.shape[1]) if forward else reversed(range(x.shape[1])):
             sent = grad_hs[:, t] if own or t == x.shape[1] - 1 else torch.zeros_like(h0)
-            da = (sent + from_later) * (1 - hs[:, t] ** 2 if local else 1)
+            signal = sent + from_later
+            da = signal * (1 if not local else slope(hs[:, t]) if slope else 1 - hs[:, t] ** 2)
             new = before[:, t].T @ da
             total = new if last else total + new
             if carry:
-                from_later = da @ (w_h.T if transpose else w_h)
-        return total / x.shape[1] if mean else total
+                from_later = from_later * pile + (signal if bare else da) @ (w_h.T if transpose else w_h)
+        return total / (x.shape[1] if mean else len(x) if batch else 1)
     return answer
 
 
 def check_bptt(answer) -> str | None:
     x, h0, w_x, w_h, b = numbers(2, 4, 3), numbers(2, 5), numbers(3, 5), numbers(5, 5) / 2, numbers(5)
     every = numbers(2, 4, 5)
+    def fresh(*tensors):  # copies: whoever asks autograd may switch it on, and no .grad is left over
+        return [tensor.clone() for tensor in tensors]
+
     one = (x[:, :1], h0, w_x, w_h, b, every[:, :1])
-    got = answer(*one)
+    full = (x, h0, w_x, w_h, b, every)
+    got = answer(*fresh(*full))
+    if isinstance(got, Tensor) and close(got, wrong_bptt(wrap=True)(*full)):
+        return "At t = 0, hs[:, t - 1] is hs[:, -1], the *last* state. The state before the first step is h0."
+    if isinstance(got, Tensor) and close(got, wrong_bptt(first=False)(*full)):
+        return "The first step's share is missing: it read h0, so it adds h0.T @ da."
+    got = answer(*fresh(*one))
     if not isinstance(got, Tensor) or got.shape != (5, 5):
         return "Return the gradient of w_h, a tensor of shape (H, H) = (5, 5)."
     if close(got, wrong_bptt(local=False)(*one)):
@@ -92,16 +103,26 @@ def check_bptt(answer) -> str | None:
         return "Step t read the state *before* it: its share is h_{t-1}.T @ da_t, not h_t.T @ da_t."
     if close(got, bptt(*one).w_h.T):
         return "Your gradient is transposed: the rows of w_h belong to the old state, so it is h_{t-1}.T @ da_t."
+    for mistake, message in (
+        ({"slope": lambda h: 1 - h}, "tanh's slope is 1 - h_t ** 2; the square is missing."),
+        ({"slope": lambda h: h * (1 - h)}, "h (1 - h) is the slope of the sigmoid. That of tanh is 1 - h ** 2."),
+        ({"slope": lambda h: 1 - torch.tanh(h) ** 2}, "h_t is tanh already: its slope is 1 - h_t ** 2."),
+        ({"batch": True}, "You average over the batch. grad_hs says all about that: here the shares add up."),
+    ):
+        if close(got, wrong_bptt(**mistake)(*one)):
+            return message
     if not close(got, bptt(*one).w_h):
         return "A sequence of a single step is wrong already. There it is h0.T @ (grad_hs[:, 0] * (1 - h_1 ** 2))."
-    full = (x, h0, w_x, w_h, b, every)
-    got = answer(*full)
+    got = answer(*fresh(*full))
     known = (
         ({"carry": False}, "Nothing comes back from later steps: pass da_t @ w_h.T on to step t - 1."),
         ({"transpose": False}, "On the way back the signal goes through w_h transposed: da_t @ w_h.T."),
         ({"last": True}, "Only one step's share is left. The steps share w_h, so their shares add up: use +=."),
         ({"own": False}, "Only the last step's loss counts in your answer: add grad_hs[:, t] at every step."),
         ({"mean": True}, "You average over the steps. Shared weights collect the sum of all shares."),
+        ({"forward": True}, "You walk from the first step to the last. Signals come from later: reversed(range(T))."),
+        ({"pile": True}, "from_later grows by +=. What reaches step t - 1 is da_t @ w_h.T alone: da_t holds the rest."),
+        ({"bare": True}, "What you pass back has not been through tanh: pass da_t @ w_h.T, with the slope in da_t."),
     )
     for mistake, message in known:
         if close(got, wrong_bptt(**mistake)(*full)):
@@ -147,6 +168,11 @@ TRUNCATIONS = (
      "Nothing may leave the *first* step of a chunk (t = 0, chunk, 2 chunk, ...)."),
     (wrong_truncated(lambda t, chunk, T: (T - t) % chunk == 0),
      "You count the chunks from the end. Count from the start: the cuts are at t = chunk, 2 chunk, ..."),
+    (wrong_truncated(lambda t, chunk, T: (t - 1) % chunk == 0),
+     "Your cut is one step too late: what step 1 of a chunk sends back never reaches its first step. "
+     "Set from_later to zero *after* da_t is known, not before."),
+    (wrong_truncated(lambda t, chunk, T: t == chunk),
+     "Only the first cut is there: cut at every t that `chunk` divides."),
     (wrong_truncated(lambda t, chunk, T: True),
      "You cut at every step, so that nothing is learned over time. Cut only where a chunk begins."),
     (drops_loss_at_edge,
@@ -162,7 +188,14 @@ def check_truncated(answer) -> str | None:
     for wrong, message in TRUNCATIONS:
         if close(got, wrong(grad_hs, hs, w_h, 4)):
             return message
-    if not close(answer(grad_hs, hs, w_h, 10), my_truncated(grad_hs, hs, w_h, 10)):
+    whole = answer(grad_hs, hs, w_h, 10)
+    if close(whole, my_truncated(grad_hs, hs, w_h, 4)):
+        return "You cut every 4 steps whatever `chunk` is: use the argument."
+    if close(whole, my_truncated(grad_hs, hs, w_h.T, 10)):
+        return "On the way back the signal goes through w_h transposed: da_t @ w_h.T."
+    if close(whole, my_truncated(grad_hs, hs, w_h, 10) / (1 - hs**2)) or close(whole[:, -1], grad_hs[:, -1]):
+        return "The derivative of tanh is missing: multiply by 1 - h_t ** 2."
+    if not close(whole, my_truncated(grad_hs, hs, w_h, 10)):
         return "One chunk over all ten steps is plain back-propagation through time, and that is wrong already."
     if not close(got, my_truncated(grad_hs, hs, w_h, 4)):
         return "Without cuts you are right; with chunk = 4 you are not. The signal stops at t = 8 and at t = 4."
@@ -204,8 +237,12 @@ def check_probabilities(answer) -> str | None:
         return "You divide the probabilities, so that they no longer sum to 1. Divide the logits, before softmax."
     if not close(got, torch.softmax(logits / 0.5, -1)):
         return "At temperature 0.5 the answer must be the softmax of logits / 0.5."
-    if not torch.isfinite(answer(logits * 1000, 0.1)).all():
+    far, large = logits + torch.tensor([[0.0], [2000.0], [-2000.0]], dtype=logits.dtype), answer(logits * 1000, 0.1)
+    if not torch.isfinite(large).all() or not torch.isfinite(answer(far, 1.0)).all():
         return "Large logits overflow exp. Subtract each row's largest logit first; it cancels in the fraction."
+    pairs = ((large, torch.softmax(logits * 10000, -1)), (answer(far, 1.0), torch.softmax(far, -1)))
+    if not all(torch.allclose(mine.to(right.dtype), right, atol=1e-2) for mine, right in pairs):
+        return "Large logits give no error and a wrong answer. Do not cut them off: subtract each row's largest first."
     return None
 
 
@@ -224,21 +261,34 @@ def clip_each(grads, max_norm):
 
 def check_clip(answer) -> str | None:
     grads, small = [numbers(4, 3), 3 * numbers(5)], [numbers(4, 3) / 1000, numbers(5) / 1000]
-    got = answer(grads, 1.0)
+    got = answer(grads, 2.0)  # not 1: dividing by max_norm, or the fraction upside down, would not show
     if not isinstance(got, (list, tuple)) or [g.shape for g in got] != [g.shape for g in grads]:
         return "Return a list with one gradient for each that came in, each of its old shape."
-    if all(map(close, got, grads)):
+    def scaled(factor):
+        return all(close(mine, g * factor) for mine, g in zip(got, grads, strict=True))
+
+    norms = torch.stack([g.norm() for g in grads])
+    norm = norms.norm()
+    if scaled(1):
         return "The gradients come back as they were. Together they are longer than max_norm, so scale them down."
-    if all(map(close, got, clip_each(grads, 1.0))):
+    for wrong, message in (
+        (2 / norm**2, "You divide by the squared norm: the square root is missing."),
+        (1 / norm, "You scale to length 1, not to max_norm: the factor is max_norm / norm."),
+        (norm / 2, "Your factor is upside down: it is max_norm / norm."),
+        (1 / 2, "You divide by max_norm. The factor is max_norm / norm."),
+        (0, "A long gradient becomes zero in yours. Shorten it and keep its direction."),
+        (2 / norms.sum(), "You add the norms. Add the squares of all entries, then take one root."),
+        (2 / norms.max(), "You use the longest tensor's norm. Use one norm, over all of them together."),
+        (2 / sum(g.abs().sum() for g in grads), "You add absolute values: take the root of the sum of squares."),
+    ):
+        if scaled(wrong):
+            return message
+    if all(map(close, got, clip_each(grads, 2.0))):
         return "You clip each tensor on its own, which turns the direction. Use one norm, over all of them together."
-    if all(map(close, got, [g.clamp(-1.0, 1.0) for g in grads])):
+    if all(map(close, got, [g.clamp(-2.0, 2.0) for g in grads])):
         return "You clip single entries, which turns the direction. Scale all of them by one common factor."
-    if all(map(close, got, [g / sum(float((v ** 2).sum()) for v in grads) for g in grads])):
-        return "You divide by the squared norm: the square root is missing."
-    if not all(map(close, got, my_clip(grads, 1.0))):
-        return "All gradients together must have norm max_norm = 1 and keep their direction. Yours do not."
-    if not all(map(close, answer(grads, 2.0), my_clip(grads, 2.0))):
-        return "With max_norm = 1 you are right, with 2 you are not: scale by max_norm / norm."
+    if not all(map(close, got, my_clip(grads, 2.0))):
+        return "All gradients together must have norm max_norm = 2 and keep their direction. Yours do not."
     if not all(map(close, answer(small, 1.0), small)):
         return "A short gradient must stay as it is: you lengthen it. Clipping only ever shortens."
     if not all(torch.isfinite(g).all() for g in answer([torch.zeros(3, dtype=torch.float64)], 1.0)):
@@ -275,6 +325,13 @@ EXERCISES = [
             (wrong_bptt(last=True), "Only one step's share"),
             (wrong_bptt(own=False), "Only the last step's loss"),
             (wrong_bptt(mean=True), "You average over the steps"),
+            (wrong_bptt(batch=True), "You average over the batch"),
+            (wrong_bptt(wrap=True), "the *last* state"),
+            (wrong_bptt(first=False), "first step's share is missing"),
+            (wrong_bptt(forward=True), "from the first step to the last"),
+            (wrong_bptt(pile=True), "grows by +="),
+            (wrong_bptt(bare=True), "has not been through tanh"),
+            (wrong_bptt(slope=lambda h: h * (1 - h)), "slope of the sigmoid"),
             (lambda *arguments: my_bptt(*arguments).T, "gradient is transposed"),
             (lambda *arguments: 2 * my_bptt(*arguments), "single step is wrong already"),
         )),
@@ -284,9 +341,9 @@ EXERCISES = [
                "Chunks begin at t = 0, chunk, 2 chunk, ...; from such a step nothing goes to the step before.",
                "After da_t is known: from_later = da_t @ w_h.T, or zeros where t % chunk == 0."),
         wrong=(*((wrong, message[:24]) for wrong, message in TRUNCATIONS),
-               (off_everywhere, "plain back-propagation through time"))),
+               (off_everywhere, "w_h transposed"))),
     Exercise(
-        name="my_probabilities", lesson="rnn_bptt", title="Sampling at a temperature", check=check_probabilities,
+        name="my_probabilities", lesson="rnn_bptt", title="Temperature", check=check_probabilities,
         solution=my_probabilities,
         hints=("A low temperature makes differences between logits larger.",
                "Divide the logits by the temperature, then take the softmax over the last dimension.",
@@ -338,23 +395,24 @@ QUIZ = [
          "Yes. Each step multiplies by w_h (at most 0.9) and by tanh's slope (at most 1)."),
         ("At most 0.9 of the change.", "That holds for one step. Fifty steps multiply fifty such factors."),
         ("It cannot be said: the weights could still be large.",
-         "No entry can matter more than the largest singular value: it bounds the whole matrix."),
+         "No entry of w_h can exceed its largest singular value: it bounds the whole matrix."),
     ), correct=1),
     Quiz("exploding", "The largest singular value of w_h is 1.3. Must the gradient explode?", (
         ("Yes, it grows like 1.3^k.", "Without tanh it could. But states near +1 or -1 have a slope near 0."),
+        ("No: gradients cannot explode when a tanh is there.",
+         "They can: with quiet input and σ = 1.5 the norm grew to about 100."),
+        ("Yes, unless it is clipped.", "Clipping changes the step that is taken, not the gradient itself."),
         ("No: tanh's slope can bring the product below 1 at every step.",
          "Yes. More than 1 is needed for an explosion, but it does not suffice (Pascanu et al., 2013)."),
-        ("No: gradients cannot explode when a tanh is there.", "They can, where the states stay small: you saw it."),
-        ("Yes, unless it is clipped.", "Clipping changes the step that is taken, not the gradient itself."),
-    ), correct=1),
+    ), correct=3),
     Quiz("truncation", "Chunks of 32 characters, state carried over. What can the model not learn directly?", (
         ("To use anything from more than 32 characters ago.",
          "It can use what the state holds, however old. Only the gradient stops, the state does not."),
-        ("To store something now because it helps more than 32 steps later.",
-         "Yes. The later loss sends no gradient across the cut, so nothing rewards storing it."),
         ("Words that straddle two chunks.", "The state is carried over, so both halves are read as one word."),
+        ("To store something now because it helps more than 32 steps later.",
+         "Yes, and less where a cut comes sooner: no gradient crosses it, so nothing rewards storing."),
         ("The order of the chunks.", "They are read in order, and the state passes from each to the next."),
-    ), correct=1),
+    ), correct=2),
     Quiz("bits", "A model reaches 2.2 bits per character on held-out plays. What does the number say?", (
         ("It errs in 2.2 % of the characters.", "It says nothing on right or wrong guesses, only on probabilities."),
         ("On average it gives the next character a probability of 2^-2.2, about 0.22.",

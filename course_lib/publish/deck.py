@@ -17,6 +17,7 @@ HIDDEN_INPUT = {"figure", "control"}  # tags of cells whose code stays off the s
 SPEAKING = {"claim", "show_source", "report"}  # calls whose output says what they were asked
 ENLARGED = 1.25  # a figure may be drawn so much larger than it is, for the back of the room
 PROGRESS = re.compile(r"\d+%\|")  # a progress bar, as tqdm prints it
+FOLD = re.compile(r"</?details>|<summary>.*?</summary>")
 MINUTES = re.compile(r"\*\*Minutes\.\*\*\s*(\d+)")
 NUMBERED = re.compile(r"^# (\d\d) · ")
 HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
@@ -44,8 +45,8 @@ class Slide:
 
     @property
     def spoken(self) -> str:
-        """Its speaker notes, as Markdown."""
-        return "\n\n".join(cell.source for cell in self.notes).strip()
+        """Its speaker notes, as Markdown, without the fold that keeps them out of a student's way in the notebook."""
+        return FOLD.sub("", "\n\n".join(cell.source for cell in self.notes)).strip()
 
     @property
     def minutes(self) -> int:
@@ -96,6 +97,8 @@ def staged(made: list[Slide]) -> NotebookNode:
             parent = slide.title
         if slide.cells[0].source.startswith("# "):
             kind, above = "title", _mend_title(slide.cells[0])
+        for cell in slide.notes:
+            cell.source = FOLD.sub("", cell.source)
         for cell in [*slide.cells, *slide.notes]:
             cell.metadata.stage = {"before": "", "after": "", "code": _code(cell)}
             if cell.cell_type == "code":
