@@ -87,7 +87,8 @@
   function checkFigure(img, say) {
     if (!img.complete || !img.naturalWidth) return say("the figure does not load");
     if (!img.alt.trim()) say("the figure has no alternative text");
-    const scale = Math.min(img.clientWidth / img.naturalWidth, img.clientHeight / img.naturalHeight);
+    const own = Number(img.getAttribute("width")) || img.naturalWidth;
+    const scale = Math.min(img.clientWidth, img.clientHeight * img.naturalWidth / img.naturalHeight) / own;
     if (scale < SMALLEST_FIGURE) say(`the figure is drawn at ${Math.round(scale * 100)} % of its size, too small to read`);
   }
 

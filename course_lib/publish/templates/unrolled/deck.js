@@ -16,7 +16,9 @@ function overflows(slide) {
     .some((block) => block.getBoundingClientRect().bottom > room + 0.5);
 }
 
-const drawnScale = (img) => Math.min(img.clientWidth / img.naturalWidth, img.clientHeight / img.naturalHeight);
+// A figure's own size is the width that it asks for: it may hold more pixels than that, to be sharp on a projector.
+const ownWidth = (img) => Number(img.getAttribute("width")) || img.naturalWidth;
+const drawnScale = (img) => Math.min(img.clientWidth, img.clientHeight * img.naturalWidth / img.naturalHeight) / ownWidth(img);
 
 // The largest type at which a slide shows all that it holds. Where even the smallest is too large, long lines of code
 // wrap and long listings scroll, and a mark says so.
@@ -25,7 +27,7 @@ function fit(slide) {
   const figures = [...slide.querySelectorAll(".figure img")];
   const fits = () => !overflows(slide) &&
     listings.every((box) => box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight + 1) &&
-    figures.every((img) => drawnScale(img) >= Math.min(READABLE, img.parentElement.clientWidth / img.naturalWidth));
+    figures.every((img) => drawnScale(img) >= Math.min(READABLE, img.parentElement.clientWidth / ownWidth(img)));
   const alone = !slide.querySelector(".code, .figure, .shown, .printed, .said") && !slide.classList.contains("title");
   for (let words = alone ? WORDS.alone : WORDS.largest; words >= WORDS.smallest; words--) {
     slide.style.setProperty("--words", `${words}px`);
