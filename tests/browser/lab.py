@@ -1,0 +1,156 @@
+"""A JupyterLab of the course on this machine, started as `make lab` or `make present` do, and a notebook.
+
+It works on copies of notebooks and settings and with an empty home: no test touches a student's.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NEWS_OFF = Path(sys.prefix) / "state" / "jupyter" / "labconfig"  # what the Makefile's set-up writes
+# The Makefile drops them.
+NOT_OURS = {"PYTHONPATH", "PYTHONHOME", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "MPLBACKEND"}
+PATIENCE = 60_000  # milliseconds; other tests run beside these
+
+
+class Server:
+    """A running JupyterLab: its address with the token, the folder it serves, the home of its students."""
+
+    def __init__(self, folder: Path, target: str):
+        self.folder, self.home, self._log = folder / "course", folder / "home", folder / "log.txt"
+        settings, command = as_make_says(target)
+        runtime = folder / "runtime"
+        shutil.copytree(ROOT / "notebooks", self.folder / "notebooks")
+        shutil.copytree(NEWS_OFF, folder / "config" / "labconfig")
+        inherited = {name: value for name, value in os.environ.items() if name not in NOT_OURS}
+        environment = inherited | settings | {
+            "COURSE_HOME": str(self.home),
+            "IPYTHONDIR": str(folder / "ipython"),
+            "JUPYTER_CONFIG_DIR": str(folder / "config"),
+            "JUPYTER_DATA_DIR": str(folder / "data"),
+            "JUPYTER_RUNTIME_DIR": str(runtime),
+            "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+            "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+            "JUPYTER_PREFER_ENV_PATH": "1",
+        }
+        with open(self._log, "w") as log:
+            self._process = subprocess.Popen(
+                [*command, f"--ServerApp.root_dir={self.folder}", "--ServerApp.port=0", "--no-browser"],
+                cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        facts = self._wait_for(runtime / f"jpserver-{self._process.pid}.json")
+        page = next(part for part in command if part.startswith("--LabApp.default_url=")).partition("=")[2]
+        self.address = facts["url"].rstrip("/")
+        self.first_page = f"{self.address}{page}?token={facts['token']}"
+
+    def _wait_for(self, file):
+        until = time.monotonic() + PATIENCE / 1000
+        while time.monotonic() < until and self._process.poll() is None:
+            try:
+                return json.loads(file.read_text())
+            except (OSError, ValueError):
+                time.sleep(0.1)
+        self.stop()
+        raise AssertionError(f"JupyterLab did not start: {self._log.read_text()[-2000:]}")
+
+    def stop(self):
+        """End the server and, with it, its kernels."""
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@contextmanager
+def serving(folder: Path, target: str):
+    """The server that `make TARGET` would start, for as long as the block runs."""
+    server = Server(folder, target)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def as_make_says(target: str) -> tuple[dict[str, str], list[str]]:
+    """The environment and the command with which `make TARGET` ends, less the folder that it serves."""
+    dry = ["make", "--dry-run", "--no-print-directory", target]
+    told = subprocess.run(dry, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    words = shlex.split(told.replace("\\\n", " ").strip().splitlines()[-1])
+    settings = {}
+    while "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        settings[name] = value
+    assert words[1:3] == ["-m", "jupyterlab"], f"make {target} ends with something else: {words}"
+    return settings, [sys.executable, *(word for word in words[1:] if "root_dir" not in word)]
+
+
+class Notebook:
+    """A notebook that is open in JupyterLab: what is in it is found by cell id."""
+
+    def __init__(self, page, path: Path):
+        self.page, self.path = page, path
+        page.set_default_timeout(PATIENCE)
+        self.cells = {cell["id"]: cell for cell in json.loads(path.read_text())["cells"]}
+        page.locator("#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current", has_text=path.name).wait_for()
+        self.cell(next(iter(self.cells))).wait_for()
+        page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
+
+    def cell(self, name: str):
+        """The cell on the page, wherever it stands."""
+        return self.page.locator(f".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-jpf-cell-id='{name}']")
+
+    def choose(self, menu: str, item: str):
+        """Choose an item of a menu of the menu bar; on the page its shortcut follows its name."""
+        self.page.get_by_role("menuitem", name=menu, exact=True).click()
+        self.page.get_by_role("menuitem", name=re.compile(rf"^{re.escape(item)}(\s.*)?$")).click()
+
+    def select(self, name: str):
+        """Make a cell the active one, in command mode."""
+        self.cell(name).locator(".jp-InputPrompt").first.click()
+        self.page.locator(f".jp-Cell.jp-mod-active[data-jpf-cell-id='{name}']").wait_for()
+
+    def run(self, name: str, source: str | None = None, patience: int = PATIENCE) -> str:
+        """Run one cell, with another source if one is given; what its outputs say."""
+        editor = self.cell(name).locator(".cm-content")
+        editor.click()
+        if source is not None:
+            self.page.keyboard.press("Control+A")
+            self.page.keyboard.insert_text(source)
+        before = self.prompt(name)
+        self.page.keyboard.press("Control+Enter")
+        self.page.wait_for_function(
+            "([name, before]) => {"
+            "  const prompt = document.querySelector(`[data-jpf-cell-id='${name}'] .jp-InputPrompt`);"
+            "  const now = prompt.textContent;"
+            "  return now !== before && /[0-9]/.test(now) }", arg=[name, before], timeout=patience)
+        return "\n".join(self.cell(name).locator(".jp-OutputArea-output").all_inner_texts())
+
+    def prompt(self, name: str) -> str:
+        """What stands before a cell: "[3]:"."""
+        return self.cell(name).locator(".jp-InputPrompt").first.text_content()
+
+    def run_many(self, item: str, patience: int):
+        """Choose an item of the menu Run; wait until it has begun, and then until no cell has yet to run."""
+        self.choose("Run", item)
+        waiting = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-InputPrompt", has_text="*")
+        waiting.first.wait_for(state="attached")
+        waiting.first.wait_for(state="detached", timeout=patience)
+
+    def saved(self) -> dict:
+        """The notebook as JupyterLab stores it now."""
+        def stored(answer):
+            return answer.request.method == "PUT" and f"/notebooks/{self.path.name}" in answer.url
+
+        with self.page.expect_response(stored):
+            self.page.keyboard.press("Control+S")
+        return json.loads(self.path.read_text())
