@@ -126,18 +126,12 @@ class Notebook:
         if source is not None:
             self.page.keyboard.press("Control+A")
             self.page.keyboard.insert_text(source)
-        before = self.prompt(name)
+        # A count may come out as it was, after a restart: the old one is wiped, to see the new one come.
+        prompt = self.cell(name).locator(".jp-InputPrompt").first
+        prompt.evaluate("prompt => { prompt.textContent = '' }")
         self.page.keyboard.press("Control+Enter")
-        self.page.wait_for_function(
-            "([name, before]) => {"
-            "  const prompt = document.querySelector(`[data-jpf-cell-id='${name}'] .jp-InputPrompt`);"
-            "  const now = prompt.textContent;"
-            "  return now !== before && /[0-9]/.test(now) }", arg=[name, before], timeout=patience)
+        prompt.filter(has_text=re.compile(r"\[\d+]")).wait_for(state="attached", timeout=patience)
         return "\n".join(self.cell(name).locator(".jp-OutputArea-output").all_inner_texts())
-
-    def prompt(self, name: str) -> str:
-        """What stands before a cell: "[3]:"."""
-        return self.cell(name).locator(".jp-InputPrompt").first.text_content()
 
     def run_many(self, item: str, patience: int):
         """Choose an item of the menu Run; wait until it has begun, and then until no cell has yet to run."""

@@ -190,7 +190,7 @@ def test_what_is_solved_outlives_the_kernel(lesson, errors):
     solve_exercise(lesson)
     right, _ = right_and_wrong("sharing")
     answer(lesson, "sharing", right)
-    lesson.choose("Kernel", "Restart Kernel and Clear Outputs of All Cells…")
+    lesson.choose("Kernel", "Restart Kernel…")
     lesson.page.get_by_role("dialog").get_by_role("button", name="Confirm").click()
     lesson.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
     lesson.run("setup", patience=120_000)
