@@ -4,9 +4,8 @@ import html
 from collections.abc import Callable
 
 import ipywidgets
-import matplotlib.pyplot as plt
 
-from course_lib.plots import Picture
+from course_lib.plots import Picture, quickly
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -34,7 +33,7 @@ def explore(draw: Callable[..., Picture], **controls) -> Control:
 
     def redraw(_change=None) -> None:
         try:
-            with plt.rc_context({"savefig.dpi": "figure"}):  # no finer than it is shown: a moving control must be quick
+            with quickly():
                 shown.value = draw(**{name: control.value for name, control in made.items()})._repr_html_()
         except Exception as error:  # the student sees the sentence, and the control stays alive
             shown.value = f"<p role='alert'>{html.escape(str(error) or type(error).__name__)}</p>"
