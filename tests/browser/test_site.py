@@ -32,6 +32,12 @@ def shown(page):
     return page.url.rpartition("/")[2].partition(".html")[0]
 
 
+def follow(page, link):
+    """Clicks a link and waits until its page stands open: a click alone may return while the old one still does."""
+    with page.expect_navigation():
+        page.locator(link).click()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_opens_whole(page, name, console_errors):
     page.show(name)
@@ -71,11 +77,11 @@ def test_next_leads_through_all_lessons_and_previous_back(page):
     page.show("index")
     way = []
     while page.locator("a.next-page").count():
-        page.locator("a.next-page").click()
+        follow(page, "a.next-page")
         way.append(shown(page))
     assert way == [path.stem for path in LESSONS]
     for _ in way:
-        page.locator("a.prev-page").click()
+        follow(page, "a.prev-page")
     assert shown(page) == "index"
 
 
@@ -94,5 +100,5 @@ def test_the_theme_switch_goes_dark_and_stays_so(page):
     assert set(looks) == {False, True}
     while not is_dark():
         switch.click()
-    page.locator("a.next-page").click()
+    follow(page, "a.next-page")
     assert is_dark()
