@@ -8,12 +8,24 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
 SPLITS = ("train", "validation", "test")
+
+
+class Pair(NamedTuple):
+    """One sentence in two languages, in tokens, with its gold word alignment: what every translation corpus gives.
+
+    `alignment` holds (i, j) where source token i says what target token j says; many-to-many. A token that stands
+    in no such pair has no counterpart.
+    """
+
+    source: list[str]
+    target: list[str]
+    alignment: list[tuple[int, int]]
 
 
 def check_split(split: str) -> None:
