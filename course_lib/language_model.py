@@ -15,8 +15,8 @@ from torch import Tensor
 class CharRNN(nn.Module):
     """A character language model: embedding, a recurrent layer, linear read-out (Mikolov et al., 2010, section 2).
 
-    recurrent: a layer such as RNN(d_in, d_hidden); d_in is the width of the embedding.
-    tokens (B, T) of ids below V, state (L, B, H) or None -> logits (B, T, V) for the next token, last state.
+    recurrent: a layer such as RNN(d_in, d_hidden) or LSTM(d_in, d_hidden); d_in is the width of the embedding.
+    tokens (B, T) of ids below V, the layer's state or None -> logits (B, T, V) for the next token, last state.
     """
 
     def __init__(self, vocab_size: int, recurrent: nn.Module):
@@ -84,14 +84,18 @@ class TruncatedBPTT:
     def __call__(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         x, y = batch
         logits, state = model(x, self.state)
-        self.state = state.detach()  # the next chunk starts here and knows nothing of how it came about
+        # The next chunk starts here and knows nothing of how it came about. An LSTM's state is a pair (h, c).
+        self.state = tuple(part.detach() for part in state) if isinstance(state, tuple) else state.detach()
         return F.cross_entropy(logits.flatten(0, 1), y.flatten())
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Tensor | None]:
+        if isinstance(self.state, tuple):
+            return {f"state.{k}": part for k, part in enumerate(self.state)}
         return {"state": self.state}
 
-    def load_state_dict(self, saved: dict) -> None:
-        self.state = saved["state"]
+    def load_state_dict(self, saved: dict[str, Tensor | None]) -> None:
+        parts = tuple(saved[name] for name in sorted(saved) if name != "state")
+        self.state = parts or saved.get("state")
 
 
 @torch.no_grad()

@@ -111,7 +111,7 @@ class RNN(nn.Module):
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if state is None:
             state = self.w_h[0].new_zeros(self.n_layers, *x.shape[:1], self.d_hidden)  # (L, B, H)
-        self._check(x, state)
+        check_sequence(self, x, state)
         last = []
         for w_x, w_h, b, hidden, h in zip(self.w_x, self.w_h, self.b, self.hidden, state, strict=True):
             if hidden._forward_hooks:  # being recorded: each state passes the listener and stays in the graph
@@ -124,26 +124,6 @@ class RNN(nn.Module):
                 x = _Unroll.apply(x, h, w_x, w_h, b)  # (B, T, H)
             last.append(x[:, -1])
         return x, torch.stack(last)  # (B, T, H), (L, B, H)
-
-    def _check(self, x: Tensor, state: Tensor) -> None:
-        weight = self.w_h[0]
-        if x.ndim != 3 or x.shape[-1] != self.d_in:
-            raise ValueError(f"RNN reads x of shape (batch, time, {self.d_in}); got {tuple(x.shape)}.")
-        if 0 in x.shape:
-            raise ValueError("RNN needs at least one sequence of at least one step; "
-                             f"got x of shape {tuple(x.shape)}.")
-        if state.shape != (self.n_layers, x.shape[0], self.d_hidden):
-            raise ValueError(f"The state must have shape (n_layers, batch, d_hidden) = "
-                             f"{(self.n_layers, x.shape[0], self.d_hidden)}; got {tuple(state.shape)}.")
-        for name, tensor in (("x", x), ("The state", state)):
-            if tensor.device != weight.device:
-                raise ValueError(f"{name} is on {tensor.device}, the weights on {weight.device}: move one of them.")
-            if tensor.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
-                raise TypeError(f"{name} is {tensor.dtype} but the weights are {weight.dtype}: convert it with "
-                                f".to({weight.dtype}), or embed it first if it holds token ids.")
-            if not torch.isfinite(tensor).all():
-                raise ValueError(f"{name} holds NaN or infinity: look for a division by zero in the data "
-                                 "or a learning rate that is too high.")
 
     @classmethod
     def from_torch(cls, rnn: nn.RNN) -> "RNN":
@@ -161,3 +141,27 @@ class RNN(nn.Module):
                 if rnn.bias:
                     ours.b[i].copy_(getattr(rnn, f"bias_ih_l{i}") + getattr(rnn, f"bias_hh_l{i}"))
         return ours
+
+
+def check_sequence(layer: nn.Module, x: Tensor, *states: Tensor, n_directions: int = 1) -> None:
+    """Raise ValueError or TypeError, in words, unless a recurrent layer can read x (B, T, D) from these states."""
+    name, weight = type(layer).__name__, next(layer.parameters())
+    if x.ndim != 3 or x.shape[-1] != layer.d_in:
+        raise ValueError(f"{name} reads x of shape (batch, time, {layer.d_in}); got {tuple(x.shape)}.")
+    if 0 in x.shape:
+        raise ValueError(f"{name} needs at least one sequence of at least one step; got x of shape {tuple(x.shape)}.")
+    shape = (layer.n_layers * n_directions, x.shape[0], layer.d_hidden)
+    for state in states:
+        if state.shape != shape:
+            rows = "n_layers" if n_directions == 1 else "n_layers * 2 directions"
+            raise ValueError(f"The state must have shape ({rows}, batch, d_hidden) = {shape}; "
+                             f"got {tuple(state.shape)}.")
+    for name, tensor in (("x", x), *(("The state", state) for state in states)):
+        if tensor.device != weight.device:
+            raise ValueError(f"{name} is on {tensor.device}, the weights on {weight.device}: move one of them.")
+        if tensor.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
+            raise TypeError(f"{name} is {tensor.dtype} but the weights are {weight.dtype}: convert it with "
+                            f".to({weight.dtype}), or embed it first if it holds token ids.")
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{name} holds NaN or infinity: look for a division by zero in the data "
+                             "or a learning rate that is too high.")

@@ -9,6 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from course_lib.language_model import CharRNN, TruncatedBPTT, bits_per_character, streams
+from course_lib.lstm import GRU, LSTM
 from course_lib.rnn import RNN
 from course_lib.train import fit, seed_everything
 
@@ -39,6 +40,18 @@ def test_streams_continue_and_targets_are_one_ahead(length, batch, chunk):
         assert torch.equal(following[:, 0], x[:, -1] + 1)
     assert torch.equal(pairs[-1][0], pairs[0][0])  # endless
     assert len(torch.cat([x for x, _ in pairs[:-1]], 1).unique()) == batch * chunk * per_epoch  # nothing read twice
+
+
+@pytest.mark.parametrize("layer", [LSTM(6, 8, 2), GRU(6, 8)])
+def test_gated_layers_carry_their_state_over_chunks_and_through_a_saved_run(layer):
+    m, ids = CharRNN(5, layer).double(), torch.randint(5, (2, 13))
+    whole = nn.functional.cross_entropy(m(ids[:, :-1])[0].flatten(0, 1), ids[:, 1:].flatten())
+    loss_fn, parts = TruncatedBPTT(), []
+    for start in range(0, 12, 4):
+        parts.append(loss_fn(m, (ids[:, start:start + 4], ids[:, start + 1:start + 5])))
+        saved, loss_fn = loss_fn.state_dict(), TruncatedBPTT()
+        loss_fn.load_state_dict(saved)
+    assert_close(sum(parts) / 3, whole, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("length, batch, chunk", [(10, 4, 3), (0, 1, 1), (5, 1, 0)])

@@ -20,6 +20,7 @@ LIBRARY = ROOT / "course_lib"
 CONCEPTS = [
     "rnn",
     "language_model",
+    "stacked",
     "lstm",
     "seq2seq",
     "attention",
