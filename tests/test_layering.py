@@ -47,6 +47,8 @@ class House(NamedTuple):
 HOUSE = {
     **{name: House({"torch", "numpy", "tqdm", "safetensors"}, MODEL_FREE) for name in MODEL_FREE},
     "data": House({"torch", "numpy", "platformdirs"}, {"data"}),
+    "pretrained": House({"torch", "safetensors"},
+                        {"rnn", "language_model", "lstm", "data", "tokenizers", "train", "pretrained"}),
     "machine": House({"torch"}, {"rnn", "language_model", "train"}),
     "plots": House({"numpy", "matplotlib", "PIL"}, {"plots"}),
     "attention_views": House({"numpy"}, {"attention_views", "plots"}),
