@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from course_lib.data import digits, plays
+from course_lib.data import digits, long_memory, plays
 
 README = Path(__file__).resolve().parents[2] / "data" / "README.md"
 OPENING = """# The data of this course
 
 Real text and real images that come inside installed packages, so that every lesson runs with no network.
 Every corpus has `load()`, which gives a `datasets.DatasetDict` with fixed train, validation and test splits,
-and `card()`, which says what follows here. This file is written by `python -m course_lib.data`.
+and `card()`, which says what follows here; tasks that are drawn without end have their card here too. This file
+is written by `python -m course_lib.data`.
 """
 
 
 def readme() -> str:
     """The whole text of data/README.md: an opening and the card of every corpus."""
-    return "\n".join([OPENING, plays.card(), digits.card()])
+    return "\n".join([OPENING, plays.card(), digits.card(), long_memory.card()])
 
 
 def main() -> None:
