@@ -1,0 +1,194 @@
+"""Dates in any two languages: translation whose word order and whose word alignment are known."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, timedelta
+from functools import lru_cache
+from random import Random
+from typing import TYPE_CHECKING
+
+from course_lib.data import SPLITS, Pair, check_split, sha256
+from course_lib.data.dates_source import PACKAGES, Language, Sentence, align
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from datasets import DatasetDict
+
+VERSION = 1  # of the draws: raise it when the split or the sentences change
+FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
+MOST = 8  # dates in one sentence
+SIZES = {"train": 20_000, "validation": 1_000, "test": 1_000}
+SHOWN = ("fr", "de", "hu", "es", "fa", "ar", "th", "ja")  # in the card, and in the checksum
+
+
+def load(
+    source: str = "en",
+    target: str = "fr",
+    style: str = "full",
+    n_dates: int | tuple[int, int] = (1, 4),
+    sizes: dict[str, int] | None = None,
+    seed: int = 0,
+    digits: str = "cldr",
+) -> DatasetDict:
+    """Dates in two languages as a `datasets.DatasetDict` (train, validation, test), one row per sentence.
+
+    Columns source and target (text), source_tokens and target_tokens, alignment (rows [i, j]: source token i says
+    what target token j says), n_dates. A sentence lists `n_dates` dates, a number or (fewest, most). Styles: "full"
+    has the weekday, "long" has not, "words" is long with the year in words. Digits: "cldr", those the language writes
+    by default, "native", those of its script, or "latin". `sizes` may give another number of rows for a split.
+    Raises ValueError, in words, for anything else, ModuleNotFoundError without babel or num2words.
+    """
+    wrong = set(sizes or {}) - set(SPLITS)
+    if wrong:
+        raise ValueError(f"sizes names the splits 'train', 'validation' and 'test', not {sorted(map(repr, wrong))}.")
+    sizes = SIZES | (sizes or {})
+    from datasets import Dataset, DatasetDict
+
+    names = ("source", "target", "source_tokens", "target_tokens", "alignment", "n_dates")
+
+    def table(split: str) -> Dataset:
+        rows = [
+            (here.text, there.text, here.tokens, there.tokens, align(here.roles, there.roles), n)
+            for n, here, there in _sentences(split, source, target, n_dates, sizes[split], seed, style, digits)
+        ]
+        return Dataset.from_dict(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+    return DatasetDict({split: table(split) for split in SPLITS})
+
+
+def pairs(
+    split: str,
+    source: str = "en",
+    target: str = "fr",
+    n_dates: int | tuple[int, int] = (1, 4),
+    size: int | None = None,
+    seed: int = 0,
+    style: str = "full",
+    digits: str = "cldr",
+) -> list[Pair]:
+    """The sentences of one split in tokens, with their gold alignment, without `datasets`; arguments as in `load`.
+
+    The dates depend on the split, the seed and `n_dates` only: any two languages say the same ones, in any style, and
+    fewer sentences are the first of more. Raises what `load` raises.
+    """
+    check_split(split)
+    size = SIZES[split] if size is None else size
+    return [
+        Pair(here.tokens, there.tokens, list(align(here.roles, there.roles)))
+        for _, here, there in _sentences(split, source, target, n_dates, size, seed, style, digits)
+    ]
+
+
+def days(split: str) -> list[date]:
+    """The days of one split, in order: eight in ten of 1900 to 2099 train, one validates, one tests.
+
+    A hash of the day decides, so no date of one split is ever said in another, alone or in a list.
+    Raises ValueError for an unknown split.
+    """
+    check_split(split)
+    return list(_days()[split])
+
+
+@lru_cache(maxsize=1)
+def _days() -> dict[str, list[date]]:
+    parts: dict[str, list[date]] = {split: [] for split in SPLITS}
+    for n in range((LAST - FIRST).days + 1):
+        day = FIRST + timedelta(n)
+        drawn = int(sha256(f"dates {VERSION} {day}")[:8], 16) % 10
+        parts[{8: "validation", 9: "test"}.get(drawn, "train")].append(day)
+    return parts
+
+
+def _sentences(
+    split: str, source: str, target: str, n_dates: int | tuple[int, int], size: int, seed: int, style: str, digits: str
+) -> Iterator[tuple[int, Sentence, Sentence]]:
+    """How many dates a sentence has, and what both languages write."""
+    drawn = _draw(split, n_dates, size, seed)
+    here, there = Language(source, style, digits), Language(target, style, digits)
+    return ((len(listed), here.write(listed), there.write(listed)) for listed in drawn)
+
+
+def _draw(split: str, n_dates: int | tuple[int, int], size: int, seed: int) -> list[tuple[date, ...]]:
+    """`size` different lists of days of one split."""
+    known = days(split)
+    low, high = n_dates if isinstance(n_dates, tuple | list) and len(n_dates) == 2 else (n_dates, n_dates)
+    if not all(type(n) is int for n in (low, high)) or not 1 <= low <= high <= MOST:
+        raise ValueError(f"n_dates must be a number from 1 to {MOST}, or (fewest, most) of these, not {n_dates!r}.")
+    if type(size) is not int or size < 1:
+        raise ValueError(f"A split's size must be a whole number, 1 or more, not {size!r}.")
+    if type(seed) is not int:
+        raise ValueError(f"seed must be a whole number, not {seed!r}.")
+    if high == 1 and size > len(known):
+        raise ValueError(
+            f"The {split} split has {len(known):,} single dates: ask for fewer than {size:,}, or for lists."
+        )
+    uniform = Random(f"dates {VERSION} {split} {seed}").random  # the one draw that Python promises to keep
+    lists: dict[tuple[date, ...], None] = {}
+    while len(lists) < size:
+        n = low + int(uniform() * (high - low + 1))
+        lists[tuple(known[int(uniform() * len(known))] for _ in range(n))] = None
+    return list(lists)
+
+
+def checksum() -> str:
+    """SHA-256 of all English and French pairs, and of some in other languages and styles."""
+    parts = [pairs(split) for split in SPLITS]
+    parts += [pairs("test", "en", target, (1, MOST), 100, digits="native") for target in SHOWN]
+    parts += [pairs("test", "en", target, (1, MOST), 100, style="words") for target in SHOWN]
+    return sha256(json.dumps(parts))
+
+
+def card() -> str:
+    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
+    table = "\n".join(
+        f"| {split} | {len(days(split)):,} | {len(part):,} | {sum(len(p.source) for p in part):,} | "
+        f"{sum(len(p.target) for p in part):,} | {sum(len(p.alignment) for p in part):,} |"
+        for split, part in ((split, pairs(split)) for split in SPLITS)
+    )
+    example = [date(1992, 8, 13), date(2001, 3, 5)]
+    written = "\n".join(
+        f"| {language.locale.english_name} | `{code}` | {language.write(example).text} |"
+        for code, language in ((code, Language(code)) for code in ("en", *SHOWN))
+    )
+    return f"""## Dates (`course_lib.data.dates`)
+
+**What it is.** Dates, and lists of one to eight dates, in any two of the 280 languages for which Unicode CLDR has
+names of months and weekdays, with a gold word alignment. With the weekday, without, or with the year in words
+(41 languages). The calendar is Gregorian.
+
+| language | code | two dates, `style="full"` |
+| --- | --- | --- |
+{written}
+
+**Where from, licence.** The patterns and names of Unicode CLDR (Unicode licence) inside `{PACKAGES[0]}` (BSD licence);
+the years in words are those of `{PACKAGES[1]}` (LGPL). Nothing is copied into this repository, nothing is downloaded.
+
+**Size and split.** Every day of {FIRST.year} to {LAST.year} belongs to one split, by a hash of the date: no date of
+test or validation is said in train, alone or in a list. English to French, lists of one to four:
+
+| split | days | pairs | English tokens | French tokens | links |
+| --- | --- | --- | --- | --- | --- |
+{table}
+
+Sizes, number of dates and seed are arguments; no sentence stands twice in a split.
+
+**How the alignment is made.** Each CLDR pattern is filled in field by field, so the field that made a token is known;
+no string is compared. Weekday, day, month and year are linked with their like, all their tokens with all. The "and"
+between two dates is linked with the other language's "and", or with its mark if it has none there; the comma with the
+comma. A comma inside a date is linked with the comma that parts the same field from the month. What stands in one
+language only is linked with nothing: Spanish "de", the dots of German and Hungarian, Japanese 年 月 日, a
+comma that the other language has not.
+
+**How it is written.** A token is a word or a mark; what a pattern adds to a word without a space (Hebrew ב before a
+month, Arabic و before a date) is a token too, and languages without spaces are cut at the fields. The order is that of
+reading, also from right to left. The digits are CLDR's default for the language (Persian has its own);
+`digits="native"` or `"latin"` chooses. Babel itself writes 0 to 9 everywhere.
+
+**Not to be concluded.** How well a model translates: a few dozen words, no ambiguity, no agreement, and one right
+answer. That two numbers are equal on both sides makes copying a good strategy. French says "1 janvier" here, not
+"1er janvier", and a year in words is what num2words writes, a counting number also where the language would inflect it.
+
+**Version** {VERSION}, checksum `{checksum()}`.
+"""
