@@ -47,11 +47,13 @@ def load(
     from datasets import Dataset, DatasetDict
 
     names = ("source", "target", "source_tokens", "target_tokens", "alignment", "n_dates")
+    # Asked for all three before any is written: what is wrong with one is said at once.
+    asked = {s: _sentences(s, source, target, n_dates, sizes[s], seed, style, digits) for s in SPLITS}
 
     def table(split: str) -> Dataset:
         rows = [
             (here.text, there.text, here.tokens, there.tokens, align(here.roles, there.roles), n)
-            for n, here, there in _sentences(split, source, target, n_dates, sizes[split], seed, style, digits)
+            for n, here, there in asked[split]
         ]
         return Dataset.from_dict(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
@@ -121,9 +123,7 @@ def _draw(split: str, n_dates: int | tuple[int, int], size: int, seed: int) -> l
     if type(seed) is not int:
         raise ValueError(f"seed must be a whole number, not {seed!r}.")
     if high == 1 and size > len(known):
-        raise ValueError(
-            f"The {split} split has {len(known):,} single dates: ask for fewer than {size:,}, or for lists."
-        )
+        raise ValueError(f"The {split} split has {len(known):,} single dates: {size:,} are too many.")
     uniform = Random(f"dates {VERSION} {split} {seed}").random  # the one draw that Python promises to keep
     lists: dict[tuple[date, ...], None] = {}
     while len(lists) < size:
