@@ -24,6 +24,7 @@ CONCEPTS = [
     "lstm",
     "seq2seq",
     "attention",
+    "alignment_error",
     "positions",
     "transformer",
     "gpt",
