@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.tokenizers import UNKNOWN, CharTokenizer
+from course_lib.data import SPLITS, dates
+from course_lib.tokenizers import SPECIALS, UNKNOWN, CharTokenizer, WordTokenizer, words
 
 
 def test_by_eye():
@@ -97,9 +98,7 @@ def test_json_of_something_else_is_refused(wrong):
         CharTokenizer.from_json(wrong)
 
 
-@pytest.mark.parametrize(
-    "vocab", [[UNKNOWN, "b", "a"], ["a", "b"], [UNKNOWN, "a", "a"], [UNKNOWN, "ab"], "ab"]
-)
+@pytest.mark.parametrize("vocab", [[UNKNOWN, "b", "a"], ["a", "b"], [UNKNOWN, "a", "a"], [UNKNOWN, "ab"], "ab"])
 def test_a_changed_vocabulary_is_refused(vocab):
     with pytest.raises(ValueError, match="vocabulary is not one that a CharTokenizer makes"):
         CharTokenizer.from_json(json.dumps({"type": "CharTokenizer", "vocab": vocab}))
@@ -108,3 +107,155 @@ def test_a_changed_vocabulary_is_refused(vocab):
 def test_another_kind_of_tokenizer_is_refused():
     with pytest.raises(ValueError, match="vocabulary is not one"):
         CharTokenizer.from_json(json.dumps({"type": "BPE", "vocab": [UNKNOWN, "a"]}))
+
+
+# Words, and characters, for translation
+
+SENTENCES = [["le", "chat", "noir", "."], ["le", "chien", "-", "loup", "!"], ["l'eau"]]
+
+
+def test_words_by_eye():
+    tokenizer = WordTokenizer(SENTENCES)
+    assert tokenizer.vocab == [*SPECIALS, "!", "-", ".", "chat", "chien", "l'eau", "le", "loup", "noir"]
+    assert (tokenizer.padding, tokenizer.start, tokenizer.end, tokenizer.unknown) == (0, 1, 2, 3)
+    assert [tokenizer.vocab[i] for i in range(4)] == ["<padding>", "<start>", "<end>", "<unknown>"]
+    ids = tokenizer.encode("le loup, noir!", start=True, end=True)
+    assert ids.dtype == torch.int64 and ids.tolist() == [1, 10, 11, 3, 12, 4, 2]
+    assert tokenizer.decode(ids) == ["le", "loup", "<unknown>", "noir", "!"]
+    assert tokenizer.encode(["le", "chat"]).tolist() == [10, 7]
+    assert len(tokenizer) == 13
+
+
+def test_characters_by_eye():
+    tokenizer = WordTokenizer(["日本", "本 月"], characters=True)
+    assert tokenizer.vocab == [*SPECIALS, " ", "日", "月", "本"]
+    assert tokenizer.encode("日月 火", end=True).tolist() == [5, 6, 4, 3, 2]
+    assert "".join(tokenizer.decode([1, 5, 6, 4, 7, 2, 0])) == "日月 本"
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("Thursday, August 13, 1992.", ["Thursday", ",", "August", "13", ",", "1992", "."]),
+    ("aujourd'hui, peut-être (l\u2019eau)!", ["aujourd'hui", ",", "peut-être", "(", "l\u2019eau", ")", "!"]),
+    ("गुरुवार, 13 अगस्त", ["गुरुवार", ",", "13", "अगस्त"]),
+    ("الخميس، ١٣\u200f أغسطس", ["الخميس", "،", "١٣", "أغسطس"]),
+    ("a\u00a0b\u202fc\td\ne", ["a", "b", "c", "d", "e"]),
+    ("2+2=4 €", ["2", "+", "2", "=", "4", "€"]),
+    ("", []),
+    (" \u200f ", []),
+])  # fmt: skip
+def test_words_and_marks_in_any_script(text, expected):
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize("code", "en fr de es pt_BR hu ru sw vi hi tr fa".split())
+def test_a_typed_date_is_cut_as_the_corpus_is(code):
+    for row in dates.load(code, code, sizes=dict.fromkeys(SPLITS, 20))["train"]:
+        assert words(row["source"]) == row["source_tokens"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_batch_is_the_sentences_padded(seed):
+    draw = random.Random(seed)
+    sentences = [draw.choices("abcdef", k=draw.randrange(9)) for _ in range(draw.randrange(1, 9))] + [["a"]]
+    tokenizer = WordTokenizer(sentences)
+    start, end = draw.choice([True, False]), draw.choice([True, False])
+    ids, mask = tokenizer.batch(sentences, start, end)
+    longest = max(map(len, sentences)) + start + end
+    assert ids.shape == mask.shape == (len(sentences), longest)
+    assert ids.dtype == torch.int64 and mask.dtype == torch.bool
+    for row, real, sentence in zip(ids, mask, sentences, strict=True):
+        assert torch.equal(row[real], tokenizer.encode(sentence, start, end))
+        assert real.tolist() == [True] * int(real.sum()) + [False] * int((~real).sum())
+        assert (row[~real] == tokenizer.padding).all()
+        assert tokenizer.decode(row) == sentence
+
+
+def test_the_same_tokens_give_the_same_vocabulary_through_json_too():
+    tokenizer = WordTokenizer(SENTENCES)
+    assert tokenizer.vocab == WordTokenizer(reversed(SENTENCES * 2)).vocab
+    for made in (tokenizer, WordTokenizer(["abc"], characters=True)):
+        again = WordTokenizer.from_json(made.to_json())
+        assert again.vocab == made.vocab and again.characters is made.characters
+        assert torch.equal(again.encode("le chat cab"), made.encode("le chat cab"))
+
+
+def test_a_rare_token_stays_unknown():
+    tokenizer = WordTokenizer(["a b a", "b c"], min_count=2)
+    assert tokenizer.vocab == [*SPECIALS, "a", "b"]
+    assert tokenizer.encode("c a").tolist() == [3, 4]
+
+
+def test_a_special_spelt_out_in_a_sentence_is_no_special():
+    tokenizer = WordTokenizer([["a", "<end>", "<padding>"]])
+    assert tokenizer.vocab == [*SPECIALS, "a"]
+    assert tokenizer.encode(["<end>", "a", "<padding>"]).tolist() == [3, 4, 3]
+
+
+def test_what_comes_after_the_end_is_not_decoded():
+    tokenizer = WordTokenizer(["a b"])
+    assert tokenizer.decode(torch.tensor([1, 4, 2, 5, 2, 0])) == ["a"]
+    assert tokenizer.decode([2, 4]) == tokenizer.decode([0, 0]) == tokenizer.decode([]) == []
+
+
+def test_an_empty_or_an_unknown_sentence_is_encoded():
+    tokenizer = WordTokenizer(["a b"])
+    assert tokenizer.encode("").shape == tokenizer.encode([]).shape == (0,)
+    assert tokenizer.encode("", start=True, end=True).tolist() == [1, 2]
+    assert tokenizer.encode("x y z").tolist() == [3, 3, 3]
+    ids, mask = tokenizer.batch(["", "a"])
+    assert ids.tolist() == [[0], [4]] and mask.tolist() == [[False], [True]]
+
+
+@pytest.mark.parametrize("wrong", [None, 3, [1, 2], ["a", None], {"a"}, b"a"])
+def test_only_strings_and_lists_of_tokens_are_sentences(wrong):
+    for use in (WordTokenizer(["a"]).encode, lambda w: WordTokenizer([w]), lambda w: WordTokenizer(["a"]).batch([w])):
+        with pytest.raises(TypeError, match=f"a list of tokens, not {type(wrong).__name__}"):
+            use(wrong)
+    with pytest.raises(TypeError, match="words needs a string"):
+        words(wrong)
+
+
+def test_one_string_is_not_many_sentences():
+    with pytest.raises(TypeError, match="WordTokenizer needs a list of sentences, not one string"):
+        WordTokenizer("a b")
+    with pytest.raises(TypeError, match="batch needs a list of sentences, not one string"):
+        WordTokenizer(["a b"]).batch("a b")
+
+
+def test_no_sentence_at_all_is_refused():
+    for nothing in ([], [""], [[]], [["<end>"]]):
+        with pytest.raises(ValueError, match="found no token that occurs 1 times"):
+            WordTokenizer(nothing)
+    with pytest.raises(ValueError, match="batch got no sentence"):
+        WordTokenizer(["a"]).batch([])
+
+
+@pytest.mark.parametrize("wrong, error, message", [
+    ([0, 5], ValueError, "indices from 0 to 5, but the vocabulary is 0 to 4"),
+    (torch.ones(2, 2), ValueError, r"shape \(T,\), but got \(2, 2\)"),
+    (torch.tensor([1.0]), TypeError, "whole numbers, not torch.float32"),
+    ("a", TypeError, "one row of whole numbers"),
+])  # fmt: skip
+def test_decode_of_words_refuses_in_words(wrong, error, message):
+    with pytest.raises(error, match=message):
+        WordTokenizer(["a"]).decode(wrong)
+
+
+@pytest.mark.parametrize("wrong", [
+    "", "{", "[]", "null", "{}", None, CharTokenizer("ab").to_json(),
+    '{"type": "WordTokenizer", "characters": false, "vocab": [1]}',
+    '{"type": "WordTokenizer", "characters": false, "vocab": ["<padding>", "<start>", "<end>", "<unknown>"]}',
+])  # fmt: skip
+def test_json_of_no_word_tokenizer_is_refused(wrong):
+    with pytest.raises(ValueError, match="no WordTokenizer's JSON"):
+        WordTokenizer.from_json(wrong)
+
+
+@pytest.mark.parametrize("change", [
+    {"vocab": [*SPECIALS, "b", "a"]}, {"vocab": ["a", "b"]}, {"vocab": [*SPECIALS, "a", "a"]},
+    {"type": "CharTokenizer"}, {"characters": 1}, {"vocab": "ab"},
+])  # fmt: skip
+def test_a_changed_word_vocabulary_is_refused(change):
+    saved = json.loads(WordTokenizer(["a b"]).to_json()) | change
+    with pytest.raises(ValueError, match="vocabulary is not one that a WordTokenizer makes"):
+        WordTokenizer.from_json(json.dumps(saved))
