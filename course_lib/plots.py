@@ -6,9 +6,12 @@
 
 import base64
 import html
+import importlib.util
 import io
+import math
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -16,8 +19,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont, get_font
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.font_manager import findfont, fontManager, get_font
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from numpy.typing import ArrayLike
 from PIL import Image
 
@@ -29,7 +32,24 @@ PALE = {BLUE: "#DCEAF6", ORANGE: "#FBE5D6", GREEN: "#DDF1E7", GREY: "#ECEEF1"}  
 DIVERGING = "PuOr_r"  # purple below zero, white at zero, orange above: safe for colour-blind readers
 PAINT = LinearSegmentedColormap.from_list("paint", plt.get_cmap(DIVERGING)(np.linspace(0.27, 0.73, 64)))  # under text
 TEXT_SIZE = 13.5  # points, of painted text
+# Fonts for what the plots' own has no letters for: Chinese characters and kana, then Thai. (Arabic, Hebrew it has.)
+MORE_FONTS = {"matplotlib_fontja": "fonts/ipaexg.ttf", "fontpkg_noto_sans_thai": "files/NotoSansThai[wdth,wght].ttf"}
 MONOSPACE_ADVANCE = 0.602  # width of one DejaVu Sans Mono character, in units of its font size
+
+
+def _fonts() -> tuple[str, ...]:
+    """The names of the plots' fonts: its own, and those of MORE_FONTS that are installed, made known to matplotlib."""
+    names = ["DejaVu Sans"]
+    for package, file in MORE_FONTS.items():
+        found = importlib.util.find_spec(package)  # the package is not run: it would change every plot's font
+        path = Path(found.submodule_search_locations[0]) / file if found else None
+        if path and path.exists():
+            fontManager.addfont(path)
+            names.append(get_font(path).family_name)
+    return tuple(names)
+
+
+FONTS = _fonts()
 
 
 class Picture:
@@ -143,10 +163,10 @@ def heatmap(matrix: ArrayLike, ax: Axes | None = None, *, rows: Sequence[str] = 
 
 
 def attention(weights: ArrayLike, queries: Sequence[str], keys: Sequence[str], ax: Axes | None = None, *,
-              title: str = "", limit: float | None = None) -> Axes:
+              title: str = "", limit: float | None = None, most: int = 40) -> Axes:
     """Attention weights (T_q, T_k) as colours: a row for each token that looks, a column for each it may look at.
 
-    The scale ends at `limit`, or at the largest weight. Beyond 40 tokens not every one is named. Raises ValueError
+    The scale ends at `limit`, or at the largest weight. Beyond `most` tokens not every one is named. Raises ValueError
     when weights and tokens do not match, or a weight is not finite.
     """
     weights = np.asarray(weights, float)
@@ -155,20 +175,55 @@ def attention(weights: ArrayLike, queries: Sequence[str], keys: Sequence[str], a
                          f"for {len(queries)} queries and {len(keys)} keys.")
     if not weights.size or not np.isfinite(weights).all():
         raise ValueError("At least one weight, and every one finite: got none, or one that is NaN or infinite.")
-    names = [[drawable(token_label(token)) for token in side] for side in (queries, keys)]
+    names = [[drawable(token_label(token), FONTS) for token in side] for side in (queries, keys)]
     longest = [max(map(len, side)) for side in names]
     cell = 0.32 if max(weights.shape) <= 16 else 0.24 if max(weights.shape) <= 40 else 8.4 / max(weights.shape)
     ax = axes(ax, size=(max(3.0, cell * len(keys)) + 0.11 * longest[0] + 1.8,
                         max(1.6, cell * len(queries)) + 0.11 * longest[1] + (1.0 if title else 0.7)))
     heatmap(weights, ax, title=title, ylabel="from", limit=limit or float(weights.max()) or 1.0)
-    look = {"fontsize": 12 if max(weights.shape) <= 16 else 11, "parse_math": False}  # a $ in a token is a $
-    rows, columns = (range(0, len(side), -(-len(side) // 40)) for side in names)
+    steps = [max(-(-len(side) // most), math.ceil(0.13 / cell)) for side in names]  # under 0.13 inch no text is read
+    size = 12 if max(weights.shape) <= 16 else min(11, 61 * cell * min(steps))  # points, of which an inch has 72
+    look = {"fontsize": size, "family": FONTS, "parse_math": False}  # a $ in a token is a $
+    rows, columns = (range(0, len(side), step) for side, step in zip(names, steps, strict=True))
     ax.set_yticks(rows, [names[0][r] for r in rows], **look)
     ax.set_xticks(columns, [names[1][c] for c in columns], rotation=90 if longest[1] > 2 else 0, **look)
     ax.set_xlabel("to", labelpad=6)
     ax.xaxis.set(ticks_position="top", label_position="top")
     ax.tick_params(length=0)
     ax.figure.colorbar(ax.images[-1], ax=ax, label="weight", shrink=min(1.0, 3 / (cell * len(queries) + 0.1)))
+    return ax
+
+
+def alignment(weights: ArrayLike, source: Sequence[str], target: Sequence[str], ax: Axes | None = None, *,
+              gold: Sequence[tuple[int, int]] = (), right_to_left: bool | str = False, title: str = "") -> Axes:
+    """Attention (T_target, T_source) between two sentences: a row for each target token, gold links (i, j) framed.
+
+    A link says that source token i and target token j say the same. right_to_left names the sentence that is written
+    so: "source" (its axis then runs from right to left), "target" or True (its words, from the top down, then stand at
+    the right, where its reader begins), or "both". The scale ends at 1, so that pictures compare. Up to 60 tokens are
+    all named. Raises ValueError for a table of another shape or a link that is not in it.
+    """
+    weights = np.asarray(weights, float)
+    if weights.shape != (len(target), len(source)):
+        raise ValueError("A row for each target token and a column for each source token: got weights of shape "
+                         f"{weights.shape} for {len(target)} target and {len(source)} source tokens.")
+    if right_to_left not in (False, True, "source", "target", "both"):
+        raise ValueError(f'right_to_left must be False, True, "source", "target" or "both"; got {right_to_left!r}.')
+    outside = [(i, j) for i, j in gold if not (0 <= i < len(source) and 0 <= j < len(target))]
+    if outside:
+        raise ValueError(f"A gold link is (source place, target place), from 0; got {outside[0]} for {len(source)} "
+                         f"source and {len(target)} target tokens.")
+    ax = attention(weights, target, source, ax, title=title, limit=max(1.0, weights.max(initial=0)), most=60)
+    ax.set(xlabel="source", ylabel="target")
+    for i, j in gold:
+        ax.add_patch(Rectangle((i - 0.42, j - 0.42), 0.84, 0.84, fill=False, edgecolor=ORANGE, linewidth=2,
+                               in_layout=False))  # inside its cell: nothing to lay out
+    if gold:
+        ax.legend(ax.patches[-1:], ["gold"], loc="upper left", bbox_to_anchor=(0, 0), borderaxespad=0.3)
+    if right_to_left in ("source", "both"):
+        ax.invert_xaxis()
+    if right_to_left in (True, "target", "both"):
+        ax.yaxis.set(ticks_position="right", label_position="right")
     return ax
 
 
@@ -186,10 +241,15 @@ def token_label(token: str, longest: int = 12) -> str:
     return seen if len(seen) <= longest else seen[:longest - 1] + "…"
 
 
-def drawable(text: str) -> str:
-    """The text with a box for each character that the plots' font does not have, which would warn and draw one."""
-    font = get_font(findfont("DejaVu Sans")).get_charmap()
-    return "".join(character if ord(character) in font else "□" for character in text)
+def drawable(text: str, fonts: Sequence[str] = FONTS[:1]) -> str:
+    """The text with a box for each character that none of the fonts has, which would warn and draw one."""
+    known = [_charmap(name) for name in fonts]
+    return "".join(character if any(ord(character) in font for font in known) else "□" for character in text)
+
+
+@cache
+def _charmap(font: str) -> dict[int, int]:
+    return get_font(findfont(font)).get_charmap()
 
 
 def painted_text(text: str, values: ArrayLike, ax: Axes | None = None, *, width: int = 64, limit: float = 1.0,

@@ -5,9 +5,10 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.textpath import TextPath
 
 from course_lib import plots
-from course_lib.plots import Picture, bars, heatmap, lines, painted_text, picture, unrolled
+from course_lib.plots import Picture, alignment, bars, drawable, heatmap, lines, painted_text, picture, unrolled
 
 # Machado, Oliveira and Fernandes (2009), severity 1.0, on linear RGB.
 VISION = {
@@ -102,3 +103,108 @@ def test_painted_text_and_unrolled_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="As many inputs as outputs"):
         unrolled(["a"], [])
     assert len(painted_text("", []).texts) <= 1
+
+
+# Alignment
+
+ENGLISH, FRENCH = "Thursday , August 13".split(), "jeudi 13 août".split()
+GOLD = [(0, 0), (3, 1), (2, 2)]
+WEIGHTS = np.array([[0.9, 0.1, 0, 0], [0, 0, 0.2, 0.8], [0, 0.1, 0.7, 0.2]])
+SCRIPTS = {"fa": "پنجشنبه ۲۲ مرداد".split(), "ar": "الخميس، ١٣ أغسطس".split(), "he": "יום חמישי".split(),
+           "ja": "1992 年 8 月 13 日 木曜日".split(), "th": "วันพฤหัสบดี ที่ 13 สิงหาคม".split(),
+           "zh": "日 期".split(), "odd": ["", "$x$", "🥑", "\u202eab", "a_b^c", "%1"]}
+
+
+def labels(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_an_alignment_by_eye():
+    ax = alignment(WEIGHTS, ENGLISH, FRENCH, gold=GOLD, title="t")
+    assert (labels(ax.xaxis), labels(ax.yaxis)) == (ENGLISH, FRENCH)
+    assert np.array_equal(ax.images[0].get_array(), WEIGHTS) and ax.images[0].get_clim() == (0, 1)
+    frames = {tuple(np.add(patch.get_xy(), patch.get_width() / 2).round(6)) for patch in ax.patches}
+    assert frames == set(GOLD), "a link (source, target) is framed at (column, row)"
+    assert ax.get_legend().get_texts()[0].get_text() == "gold"
+    assert not ax.xaxis_inverted() and ax.yaxis.get_ticks_position() == "left"
+    assert ax.get_window_extent().y1 < ax.xaxis.get_ticklabels()[0].get_window_extent().y1, "the source stands on top"
+    picture(ax, "x")
+    assert alignment(WEIGHTS, ENGLISH, FRENCH).get_legend() is None
+
+
+@pytest.mark.parametrize(("right_to_left", "source", "target"), [
+    (False, False, False), (True, False, True), ("target", False, True), ("source", True, False), ("both", True, True),
+])
+def test_a_sentence_from_right_to_left_is_laid_out_so(right_to_left, source, target):
+    ax = alignment(WEIGHTS, ENGLISH, FRENCH, gold=GOLD, right_to_left=right_to_left)
+    ax.figure.draw_without_rendering()
+    places = [label.get_window_extent().x0 for label in ax.xaxis.get_ticklabels()]
+    assert places == sorted(places, reverse=source)
+    beside = ax.yaxis.get_ticklabels()[0].get_window_extent()
+    assert (beside.x0 > ax.bbox.x1) if target else (beside.x1 < ax.bbox.x0)
+    assert len({label.get_window_extent().y0 for label in ax.yaxis.get_ticklabels()}) == 3
+    above, (x, _) = ax.xaxis.get_ticklabels()[3].get_window_extent(), ax.transData.transform(GOLD[1])
+    assert above.x0 < x < above.x1, "the cell of a link stands under its source token"
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_every_script_is_drawn_without_a_warning(script, side):
+    words = {"source": ENGLISH, "target": ENGLISH, side: SCRIPTS[script]}
+    weights = np.full((len(words["target"]), len(words["source"])), 0.1)
+    ax = alignment(weights, **words, gold=[(0, 1)], right_to_left=side if script in ("fa", "ar", "he") else False)
+    picture(ax, "x")
+    shown = labels(ax.xaxis if side == "source" else ax.yaxis)
+    assert ("□" in "".join(shown)) == (script == "odd"), "only the avocado has no letter in any of our fonts"
+
+
+def test_arabic_letters_are_joined_and_run_from_right_to_left():
+    def width(text):
+        return TextPath((0, 0), text, size=100, prop={"family": plots.FONTS}).get_extents().width
+
+    assert width("ببب") < 0.8 * 3 * width("ب"), "joined letters are narrower than single ones"
+    a_then_b = TextPath((0, 0), "اب", size=100, prop={"family": plots.FONTS}).to_polygons()
+    tall = max(a_then_b, key=lambda polygon: np.ptp(polygon[:, 1]))  # the alif, the first letter
+    assert tall[:, 0].min() > min(polygon[:, 0].min() for polygon in a_then_b)
+
+
+@pytest.mark.parametrize(("n_target", "n_source"), [(1, 1), (1, 40), (40, 1), (40, 40), (38, 56), (60, 60), (61, 200)])
+def test_long_sentences_stay_readable(n_target, n_source):
+    ax = alignment(np.full((n_target, n_source), 0.5), ["source"] * n_source, ["target"] * n_target)
+    ax.figure.draw_without_rendering()
+    for axis, n in ((ax.xaxis, n_source), (ax.yaxis, n_target)):
+        if max(n_source, n_target) <= 60:
+            assert len(axis.get_ticklabels()) == n
+        boxes = [label.get_window_extent() for label in axis.get_ticklabels()]
+        starts, ends = ([getattr(b, k) for b in boxes] for k in (("x0", "x1") if axis is ax.xaxis else ("y1", "y0")))
+        gaps = [after - before for before, after in zip(ends, starts[1:], strict=False)]
+        assert all(abs(gap) > 0 and (gap > 0) == (axis is ax.xaxis) for gap in gaps), "labels stand apart"
+        assert min(label.get_fontsize() for label in axis.get_ticklabels()) >= 8
+    assert ax.figure.get_size_inches().max() < 14
+    plt.close(ax.figure)
+
+
+@pytest.mark.parametrize(("change", "sentence"), [
+    ({"weights": WEIGHTS.T}, r"A row for each target token .* \(4, 3\) for 3 target and 4 source tokens"),
+    ({"weights": WEIGHTS * np.nan}, "finite"),
+    ({"weights": np.zeros((0, 4)), "target": []}, "At least one weight"),
+    ({"gold": [(0, 0), (1, 3)]}, r"A gold link is \(source place, target place\), from 0; got \(1, 3\)"),
+    ({"gold": [(-1, 0)]}, r"got \(-1, 0\)"),
+    ({"right_to_left": "yes"}, "right_to_left must be False, True"),
+])
+def test_an_alignment_refuses_what_it_cannot_draw(change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        alignment(**({"weights": WEIGHTS, "source": ENGLISH, "target": FRENCH} | change))
+
+
+def test_an_alignment_draws_into_axes_that_are_handed_in():
+    figure, both = plt.subplots(1, 2)
+    assert [alignment(WEIGHTS, ENGLISH, FRENCH, ax, gold=GOLD) for ax in both] == list(both)
+    picture(figure, "x")
+
+
+def test_a_missing_font_costs_its_letters_only(monkeypatch):
+    assert plots.FONTS == ("DejaVu Sans", "IPAexGothic", "Noto Sans Thai")
+    assert drawable("a日ก🥑", plots.FONTS) == "a日ก□" and drawable("a日ก") == "a□□"
+    monkeypatch.setattr(plots.importlib.util, "find_spec", lambda name: None)
+    assert plots._fonts() == ("DejaVu Sans",)
