@@ -23,7 +23,7 @@ from course_lib.language_model import CharRNN, TruncatedBPTT, bits_per_character
 from course_lib.lstm import GRU, LSTM
 from course_lib.rnn import RNN
 from course_lib.tokenizers import CharTokenizer
-from course_lib.train import fit, pick_device, seed_everything
+from course_lib.train import cosine, fit, pick_device, seed_everything
 
 CHECKPOINTS = Path(__file__).resolve().parents[1] / "data" / "checkpoints"
 FORMAT = "unrolled weights 1"
@@ -89,7 +89,7 @@ def load(name: str) -> tuple[CharRNN, dict]:
 
 
 def train(name: str, steps: int | None = None, progress: bool = True) -> tuple[CharRNN, dict]:
-    """Train the model called `name` by its recipe (or for fewer steps) -> the model and its record.
+    """Train the model called `name` by its recipe (or only the first `steps` of it) -> the model and its record.
 
     record["curve"] lists [step, bits per character on validation scenes]. One CPU thread.
     """
@@ -107,7 +107,8 @@ def train(name: str, steps: int | None = None, progress: bool = True) -> tuple[C
         return [step, round(bits_per_character(model, ids["validation"][:33_000]), 4)]
 
     history = fit(model, streams(ids["train"], recipe.batch, recipe.chunk), TruncatedBPTT(), steps=steps,
-                  lr=recipe.lr, device=device, watch=look, watch_every=250, progress=progress)
+                  lr=recipe.lr, schedule=lambda step, _: cosine(step, recipe.steps), device=device, watch=look,
+                  watch_every=250, progress=progress)
     record = {"command": f"python -m course_lib.pretrained {name}", "seed": recipe.seed, "commit": _commit(),
               "machine": f"{platform.machine()}, {device.type}, PyTorch {torch.__version__.split('+')[0]}",
               "vocab_size": len(tokenizer), "weights": sum(p.numel() for p in model.parameters()), "steps": steps,
