@@ -1,5 +1,6 @@
 """A student's function, watched while the check calls it."""
 
+import bisect
 import dis
 import functools
 import inspect
@@ -101,13 +102,29 @@ def is_untouched(fn, stub=None) -> bool:
     if all(step.opname in idle for step in steps) and all(value is None or value is ... for value in results):
         return True
     theirs = getattr(stub, "__code__", None)
-    return theirs is not None and _body(code, fn.__doc__) == _body(theirs, stub.__doc__)
+    return theirs is not None and _body(code) == _body(theirs)
 
 
-def _body(code, doc=None):
-    """What the code does, without its docstring, its name and its lines."""
-    constants = [const for const in code.co_consts if doc is None or const != doc]
-    return code.co_code, code.co_names, repr([_body(c) if inspect.iscode(c) else c for c in constants])
+def _body(code):
+    """What the code does, step by step, without its docstring, its name, its lines and how it was compiled.
+
+    The same text compiles differently beside its imports (`torch.tanh(x)` calls an attribute there, a method
+    elsewhere), and a docstring shifts the numbers of the constants: so names, constants and the targets of jumps
+    are taken for what they mean, and what only prepares a call is left out.
+    """
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("PUSH_NULL", "NOP", "EXTENDED_ARG")]
+    places = [step.offset for step in steps]
+
+    def meaning(step):
+        if step.opcode in dis.hasname:
+            return step.argval
+        if step.opcode in dis.hasconst:
+            return _body(step.argval) if inspect.iscode(step.argval) else repr(step.argval)
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            return bisect.bisect_left(places, step.argval)
+        return step.arg
+
+    return code.co_argcount, [(step.opname.replace("METHOD", "ATTR"), meaning(step)) for step in steps]
 
 
 def kind_of(value) -> str:
