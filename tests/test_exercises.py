@@ -2,6 +2,7 @@
 
 import inspect
 import random
+import textwrap
 import time
 from dataclasses import replace
 
@@ -176,6 +177,65 @@ def test_a_stub_with_given_lines_is_recognised():
 
     assert judge(replace(DOUBLE, stub=given), handed_out).kind == "not attempted"
     assert judge(replace(DOUBLE, stub=given), worked_on).kind == "wrong"
+
+
+def in_a_cell(exercise, change=lambda source: source):
+    """The stub as a notebook defines it: typed anew under the exercise's name, in another namespace."""
+    source = change(inspect.getsource(exercise.stub)).replace(f"def {exercise.stub.__name__}(", f"def {exercise.name}(")
+    namespace = dict(exercise.stub.__globals__)
+    exec(compile(source, "a notebook's cell", "exec"), namespace)
+    return namespace[exercise.name]
+
+
+BROKEN = [exercise for exercise in all_exercises() if exercise.stub and not exercise.value]
+
+
+@pytest.mark.parametrize("exercise", BROKEN, ids=lambda exercise: exercise.name)
+def test_a_broken_function_typed_anew_counts_as_untouched_until_it_does_something_else(exercise):
+    doc = inspect.getdoc(exercise.stub)
+    for change in (str, lambda s: s.replace(doc, "Other words."), lambda s: s.replace(f'    """{doc}"""\n', ""),
+                   lambda s: s.replace("\n", "  # a note\n"), lambda s: s.replace("\n    ", "\n\n    ")):
+        assert judge(exercise, in_a_cell(exercise, change)).kind == "not attempted"
+    # Whoever does change it is told what still goes wrong.
+    printing = in_a_cell(exercise, lambda source: source.replace("\n    return ", "\n    print('here')\n    return "))
+    assert "The bug is still there" in judge(exercise, printing).message
+
+
+def test_a_cell_that_also_imports_is_compared_as_well():
+    """Beside its own import `torch.cat(...)` compiles to other steps than where torch comes from another cell."""
+    def given(x):
+        for _ in range(2):
+            x = torch.cat([x, x]) if len(x) < 9 else torch.neg(x)
+        return x
+
+    source = textwrap.dedent(inspect.getsource(given))
+    for before in ("", "import torch\n"):
+        for old, new in (("cat", "cat"), ("cat", "stack"), ("< 9", "> 9"), ("range(2)", "range(3)")):
+            namespace = {"torch": torch}
+            exec(before + source.replace(old, new), namespace)
+            verdict = judge(replace(DOUBLE, stub=given), namespace["given"])
+            assert (verdict.kind == "not attempted") == (old == new), (before, new)
+
+
+def test_a_stub_is_compared_by_all_that_it_does():
+    """Another constant, name, argument or inner function is work; another name of a local is not."""
+    def given(x):
+        """Twice x."""
+        def twice(y):
+            return y + y - 0.0
+        return [twice(row).abs() for row in x][0] + 1
+
+    source = textwrap.dedent(inspect.getsource(given))
+    stub = replace(DOUBLE, stub=given, name="given")
+    for old, new, touched in (
+        ("+ 1", "+ 2", True), ("+ 1", "+ 1.0", True), ("+ 1", "+ True", True), ("abs", "exp", True),
+        ("y + y", "y * y", True), ("- 0.0", "- -0.0", True), ("[0]", "[-1]", True), ("in x]", "in [x]]", True),
+        ("y", "z", False), ('    """Twice x."""\n', "", False), ("row", "line", False),
+    ):
+        namespace = {}
+        exec(source.replace(old, new), namespace)
+        verdict = judge(stub, namespace["given"])
+        assert (verdict.kind != "not attempted") == touched, (old, new)
 
 
 def test_a_gap_inside_names_its_line():
