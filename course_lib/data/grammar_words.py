@@ -1,0 +1,139 @@
+"""Reads data/grammar/words.txt and conjugation.txt: the words in both languages, and the irregular French verbs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from course_lib.data import grammar_english, grammar_french
+from course_lib.data.grammar_features import At, Declared, GrammarError, read_lines
+from course_lib.data.grammar_french import Conjugation
+
+
+@dataclass(eq=False)
+class Word:
+    """One word, or expression, in both languages, with its features as bits (all bits where it says nothing).
+
+    An expression is one string a token, with the forms that words.txt lists joined by "/".
+    """
+
+    category: str
+    kind: str
+    english: list[str]
+    french: list[str]
+    features: dict[str, int]
+    weight: int = 1
+    links: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = ([], [])  # inside an expression, by token
+    known: dict[tuple, list[str]] = field(default_factory=dict)  # forms made so far
+
+    @cached_property
+    def lemma(self) -> str:
+        """The English base form: what sentences with the same content share."""
+        return " ".join(token.split("/")[0] for token in self.english)
+
+
+def read_words(path: Path, declared: Declared) -> dict[str, list[Word]]:
+    """The words in a file by category; raises GrammarError, with line and reason, FileNotFoundError without it."""
+    words: dict[str, list[Word]] = {category: [] for category in declared.kinds}
+    heading: tuple[str, dict[str, int]] | None = None
+    for at, line in read_lines(path):
+        if line.startswith("["):
+            category, *features = line.strip("[]").split() or [""]
+            if category not in words:
+                at.refuse(f"undefined category {category!r}")
+            heading = category, _features(declared, category, features, at)
+        elif heading is None:
+            at.refuse("words stand below a heading [Category]")
+        else:
+            word = _word(declared, *heading, line, at)
+            for other in words[word.category]:
+                both = (word.features[f] & other.features[f] for f in word.features)
+                if word.english == other.english and all(both):
+                    at.refuse(f"duplicate word {word.lemma!r}: {word.category} has it, and features that allow both")
+            words[word.category].append(word)
+    for category in words:
+        if not words[category]:
+            raise GrammarError(f"{path.name}: the category {category} has no words.")
+    return words
+
+
+def _features(declared: Declared, category: str, said: list[str], at: At) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in said:
+        feature, bits = declared.restricted(text, declared.symbols[category], category, at)
+        if feature in found:
+            at.refuse(f"{feature} is said twice")
+        found[feature] = bits
+    return found
+
+
+def _word(declared: Declared, category: str, heading: dict[str, int], line: str, at: At) -> Word:
+    parts = [part.strip() for part in line.split(":")]
+    if len(parts) not in (2, 3) or not all(parts):
+        at.refuse("a word is written `english : french : features`")
+    said = parts[2].split() if len(parts) == 3 else []
+    weights = [int(text[1:]) for text in said if re.fullmatch(r"x\d+", text)]
+    own = _features(declared, category, [text for text in said if not re.fullmatch(r"x\d+", text)], at)
+    for feature in own.keys() & heading.keys():
+        at.refuse(f"{feature} is said here and in the heading")
+    features = {**declared.defaults[category], **heading, **own}
+    for feature in declared.required[category]:
+        if feature not in features:
+            at.refuse(f"missing {feature}: say {' or '.join(declared.features[feature])}")
+    everything = {f: (1 << len(declared.features[f])) - 1 for f in declared.symbols[category]}
+    (english, left), (french, right) = (_expression(part) for part in parts[:2])
+    for link in sorted({n for links in left for n in links} ^ {n for links in right for n in links}):
+        at.refuse(f"unbalanced alignment link ={link}: it stands in one language only")
+    kind = declared.kinds[category]
+    if kind in ("verb", "auxiliary") and french and not re.search(r"(er|ir|re)$", french[0]):
+        at.refuse(f"{french[0]!r} is no French infinitive")
+    if kind in ("adjective", "determiner") and (len(english) > 1 or len(french) > 1):
+        at.refuse(f"an expression of several words cannot inflect as a {kind}")
+    return Word(category, kind, english, french, everything | features, *(weights or [1]), links=(left, right))
+
+
+def _expression(text: str) -> tuple[list[str], list[tuple[int, ...]]]:
+    """The tokens of an expression and the links of each; "-" is none."""
+    if text == "-":
+        return [], []
+    found = re.findall(r"([^\s=]+)((?:=[1-7])*)(?:\s|$)", text)
+    return [word for word, _ in found], [tuple(int(n) for n in links.split("=")[1:]) for _, links in found]
+
+
+def inflected(word: Word, side: int, form: str, values: dict[str, str], verbs: dict[str, Conjugation]) -> list[str]:
+    """The tokens of a word on a side (0 English, 1 French) in a form; `values` holds its features by name."""
+    tokens = (word.english, word.french)[side]
+    head = len(tokens) - 1 if side == 0 and word.kind == "noun" else 0
+
+    def inflect(token: str) -> str:
+        forms = tuple(token.split("/"))
+        if side == 0:
+            return grammar_english.inflect(word.kind, forms, form, values)
+        return grammar_french.inflect(word.kind, forms, form, values, verbs)
+
+    return [inflect(token) if n == head or "/" in token else token for n, token in enumerate(tokens)]
+
+
+def read_conjugations(path: Path) -> dict[str, Conjugation]:
+    """The verbs in conjugation.txt; raises GrammarError, with line and reason, FileNotFoundError without it."""
+    verbs: dict[str, Conjugation] = {}
+    for at, line in read_lines(path):
+        infinitive, *parts = [part.strip() for part in line.split(":")]
+        if infinitive in verbs:
+            at.refuse(f"duplicate verb {infinitive!r}")
+        if len(parts) == 1 and parts[0].startswith("as "):
+            model = parts[0].removeprefix("as ").strip()
+            beginning = infinitive.removesuffix(model)
+            if model not in verbs or beginning == infinitive:
+                at.refuse(f"{infinitive!r} must end in {model!r}, and {model!r} must stand above it")
+            present, participle, future = verbs[model]
+            verbs[infinitive] = Conjugation(
+                tuple(beginning + form for form in present), beginning + participle, beginning + future
+            )
+            continue
+        if len(parts) != 3 or len(parts[0].split()) != 6 or not all(parts):
+            at.refuse("a verb is written `infinitive : six forms : participle : stem of the future`")
+        verbs[infinitive] = Conjugation(tuple(parts[0].split()), parts[1], parts[2])
+    return verbs
