@@ -1,0 +1,244 @@
+"""course_lib/attention.py: scores by hand and against PyTorch, masks of every kind, rows with nothing to attend to."""
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from torch.testing import assert_close
+
+from course_lib.attention import (
+    AdditiveAttention,
+    Attention,
+    ConcatAttention,
+    DotAttention,
+    GeneralAttention,
+    attend,
+    causal_mask,
+    masked_softmax,
+    padding_mask,
+)
+from course_lib.record import capture
+
+FOUR = [AdditiveAttention, DotAttention, GeneralAttention, ConcatAttention]
+
+
+def drawn(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def equal_in_values_and_gradients(one, other, leaves, tolerance=1e-10):
+    cotangent = torch.randn_like(one)
+    assert_close(one, other, atol=tolerance, rtol=0)
+    for mine, theirs in zip(torch.autograd.grad(one, leaves, cotangent), torch.autograd.grad(other, leaves, cotangent),
+                            strict=True):
+        assert_close(mine, theirs, atol=tolerance, rtol=0)
+
+
+# --- attend and masked_softmax
+
+
+@pytest.mark.parametrize("shape, t_k, d, d_v", [((), 1, 1, 1), ((3,), 7, 4, 4), ((2, 3), 5, 8, 3), ((1, 1), 1, 5, 2),
+                                                ((4, 1, 2), 6, 1, 9)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attend_agrees_with_torch(shape, t_k, d, d_v, masked):
+    t_q = 5
+    q, k, v = drawn(*shape, t_q, d), drawn(*shape, t_k, d), drawn(*shape, t_k, d_v)
+    mask = torch.rand(*shape, t_q, t_k) < 0.6 if masked else None
+    if masked:
+        mask[..., 0] = True  # a row with nothing has a test of its own
+    out, weights = attend(q, k, v, mask)
+    assert out.shape == (*shape, t_q, d_v) and weights.shape == (*shape, t_q, t_k)
+    assert_close(weights.sum(-1), torch.ones(*shape, t_q).double())
+    as_theirs = [x if x.ndim > 2 else x[None] for x in (q, k, v)]
+    theirs = scaled_dot_product_attention(*as_theirs, mask if mask is None or shape else mask[None])
+    equal_in_values_and_gradients(out, theirs.view_as(out), [q, k, v])
+
+
+def test_two_unit_keys_by_eye():
+    q, k = torch.tensor([[1.0, 0.0]]), torch.eye(2)
+    _, weights = attend(q * math.sqrt(2), k, k)
+    assert_close(weights, torch.tensor([[math.e, 1.0]]) / (1 + math.e))
+
+
+def test_a_masked_weight_is_exactly_zero_however_large_its_score():
+    scores = torch.tensor([[1.0, 1e30, -1e30, 2.0]])
+    weights = masked_softmax(scores, torch.tensor([[True, False, False, True]]))
+    assert weights[0, 1] == weights[0, 2] == 0
+    assert_close(weights[0, [0, 3]], torch.softmax(torch.tensor([1.0, 2.0]), 0))
+    garbage = torch.tensor([[1.0, math.nan, math.inf, 2.0]])
+    assert_close(masked_softmax(garbage, torch.tensor([[True, False, False, True]])), weights)
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_a_fully_masked_row_has_no_weight_no_gradient_and_no_nan(dtype):
+    q, k, v = (torch.randn(2, 3, 4, dtype=dtype, requires_grad=True) for _ in range(3))
+    mask = torch.ones(2, 3, 3, dtype=torch.bool)
+    mask[0, 1] = mask[1] = False  # one row of the first, every row of the second
+    with torch.autograd.detect_anomaly(check_nan=True):
+        out, weights = attend(q, k, v, mask)
+        (out.square().sum() + weights.square().sum()).backward()
+    assert weights[~mask].abs().max() == 0 and out[1].abs().max() == 0 and out[0, 1].abs().max() == 0
+    assert q.grad[0, 1].abs().max() == 0 and q.grad[1].abs().max() == 0
+    assert k.grad[1].abs().max() == 0 and v.grad[1].abs().max() == 0
+    assert all(torch.isfinite(x.grad).all() and x.grad[0].abs().max() > 0 for x in (q, k, v))
+    assert_close(weights[0, [0, 2]].sum(-1), torch.ones(2, dtype=dtype))
+
+
+def test_no_keys_at_all_is_nothing_to_attend_to():
+    out, weights = attend(torch.randn(2, 3, 4), torch.randn(2, 0, 4), torch.randn(2, 0, 5))
+    assert weights.shape == (2, 3, 0) and out.shape == (2, 3, 5) and out.abs().max() == 0
+
+
+def test_softmax_without_mask_is_torch_softmax_and_gradcheck_holds():
+    scores = drawn(2, 3, 4)
+    assert_close(masked_softmax(scores), torch.softmax(scores, -1), atol=0, rtol=0)
+    mask = torch.tensor([[True, False, True, True], [False] * 4, [False, False, False, True]])
+    assert torch.autograd.gradcheck(lambda s: masked_softmax(s, mask), scores)
+
+
+# --- masks
+
+
+def test_masks():
+    assert padding_mask(torch.tensor([3, 0, 1]), 3).tolist() == [[True] * 3, [False] * 3, [True, False, False]]
+    assert padding_mask(torch.tensor([2]), 4).dtype == torch.bool
+    assert padding_mask(torch.tensor([0]), 0).shape == (1, 0)
+    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    q = drawn(2, 6, 4)
+    ahead = torch.autograd.grad(attend(q, q, q, causal_mask(6))[0][:, 2].sum(), q)[0]
+    assert ahead[:, 3:].abs().max() == 0 and ahead[:, :3].abs().amax((0, 2)).min() > 0
+
+
+def test_masks_combine():
+    both = padding_mask(torch.tensor([3, 2]), 3)[:, None] & causal_mask(3)
+    assert both[1].tolist() == [[True, False, False], [True, True, False], [True, True, False]]
+
+
+# --- the four scores
+
+
+def by_hand(module, query, keys):
+    """Each score as its formula says, one pair of vectors at a time."""
+    table = torch.zeros(len(query), query.shape[1], keys.shape[1], dtype=query.dtype)
+    for b, i, j in torch.cartesian_prod(*map(torch.arange, table.shape)).tolist():
+        s, h = query[b, i], keys[b, j]
+        if isinstance(module, AdditiveAttention):
+            table[b, i, j] = module.v.weight[0] @ torch.tanh(module.w.weight @ s + module.u.weight @ h)
+        elif isinstance(module, ConcatAttention):
+            table[b, i, j] = module.v.weight[0] @ torch.tanh(module.w.weight @ torch.cat([s, h]))
+        elif isinstance(module, GeneralAttention):
+            table[b, i, j] = torch.einsum("i,ji,j->", s, module.w.weight, h)
+        else:
+            table[b, i, j] = torch.einsum("i,i->", s, h)
+    return table
+
+
+@pytest.mark.parametrize("kind", FOUR)
+@pytest.mark.parametrize("b, t_q, t_k, d_q, d_k", [(1, 1, 1, 1, 1), (3, 4, 5, 6, 6), (2, 1, 7, 3, 3), (2, 5, 1, 4, 7)])
+def test_scores_are_the_papers_formulas(kind, b, t_q, t_k, d_q, d_k):
+    if kind is DotAttention:
+        d_k = d_q
+    module, query, keys = kind(d_q, d_k).double(), drawn(b, t_q, d_q), drawn(b, t_k, d_k)
+    equal_in_values_and_gradients(module.scores(query, keys), by_hand(module, query, keys),
+                                  [query, keys, *module.parameters()])
+
+
+def test_width_inside_may_be_chosen_and_concat_is_additive_side_by_side():
+    additive, concat = AdditiveAttention(3, 5, 7).double(), ConcatAttention(3, 5, 7).double()
+    assert additive.w.weight.shape == (7, 3) and concat.w.weight.shape == (7, 8)
+    with torch.no_grad():
+        concat.w.weight.copy_(torch.cat([additive.w.weight, additive.u.weight], dim=1))
+        concat.v.weight.copy_(additive.v.weight)
+    query, keys = drawn(2, 4, 3), drawn(2, 6, 5)
+    assert_close(concat.scores(query, keys), additive.scores(query, keys))
+
+
+@pytest.mark.parametrize("kind", FOUR)
+def test_weights_sum_to_one_over_real_tokens_only_and_padding_changes_nothing(kind):
+    module, lengths = kind(4, 4).double(), torch.tensor([5, 1, 3, 0])
+    query, keys, values = drawn(4, 6, 4), drawn(4, 5, 4), drawn(4, 5, 2)
+    mask = padding_mask(lengths, 5)
+    context, weights = module(query, keys, values, mask)
+    assert context.shape == (4, 6, 2) and weights.shape == (4, 6, 5)
+    assert_close(weights.sum(-1), (lengths > 0).double()[:, None].expand(4, 6))
+    assert weights.masked_select(~mask[:, None]).abs().max() == 0
+    assert context[3].abs().max() == 0
+    loud = [torch.where(mask[..., None], x, 100 * drawn(*x.shape)).detach().requires_grad_() for x in (keys, values)]
+    again, same = module(query, *loud, mask)
+    assert_close(again, context, atol=1e-12, rtol=0)
+    assert_close(same, weights, atol=1e-12, rtol=0)
+    again.square().sum().backward()
+    assert all(x.grad[~mask].abs().max() == 0 for x in loud)
+    for row, length in enumerate(lengths[:3]):
+        alone, _ = module(query[row:row + 1], keys[row:row + 1, :length], values[row:row + 1, :length])
+        assert_close(alone[0], context[row], atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("kind", FOUR)
+def test_a_mask_may_differ_from_query_to_query_and_values_default_to_keys(kind):
+    module, query, keys = kind(4, 4).double(), drawn(2, 5, 4), drawn(2, 5, 4)
+    mask = causal_mask(5).expand(2, 5, 5)
+    context, weights = module(query, keys, mask=mask)
+    assert_close(weights, masked_softmax(module.scores(query, keys), mask))
+    assert_close(context, weights @ keys)
+    assert weights.triu(1).abs().max() == 0
+
+
+@pytest.mark.parametrize("kind", FOUR)
+def test_capture_hears_the_weights_and_their_gradient_and_a_hook_steers_them(kind):
+    module, query, keys = kind(4, 4).double(), drawn(2, 3, 4), drawn(2, 5, 4)
+    with capture(module, "weights") as maps:
+        context, weights = module(query, keys)
+        context.sum().backward()
+    assert maps["weights"][0] is weights
+    assert_close(maps.grad("weights")[:, 0], keys.sum(-1)[:, None].expand(2, 3, 5))  # dc/da_j = h_j
+    only_first = torch.zeros_like(weights)
+    only_first[..., 0] = 1
+    handle = module.weights.register_forward_hook(lambda *_: only_first)
+    steered, _ = module(query, keys)
+    handle.remove()
+    assert_close(steered, keys[:, :1].expand(2, 3, 4))
+    assert_close(module(query, keys)[0], context)
+
+
+# --- bad input
+
+
+def test_bad_input_is_refused_in_words():
+    x = torch.zeros(2, 3, 4)
+    for mask, error, words in [(torch.ones(2, 3, 3), TypeError, "boolean.*ids != padding"),
+                               (torch.ones(2, 3, 3, dtype=torch.long), TypeError, "boolean"),
+                               (torch.ones(2, 3, 4, dtype=torch.bool), ValueError, r"\(2, 3, 3\); got \(2, 3, 4\)"),
+                               (torch.ones(5, 2, 3, 3, dtype=torch.bool), ValueError, r"got \(5, 2, 3, 3\)")]:
+        with pytest.raises(error, match=words):
+            attend(x, x, x, mask)
+    with pytest.raises(ValueError, match=r"q \(..., queries, d\).*\(2, 3, 5\)"):
+        attend(x, torch.zeros(2, 3, 5), x)
+    with pytest.raises(ValueError, match="needs q"):
+        attend(x, x, torch.zeros(2, 4, 4))
+    with pytest.raises(ValueError, match="needs q"):
+        attend(torch.zeros(4), x, x)
+    for lengths in (torch.tensor([4]), torch.tensor([-1]), torch.tensor([1.0]), torch.tensor([[1]])):
+        with pytest.raises(ValueError, match="from 0 to 3 for each"):
+            padding_mask(lengths, 3)
+
+
+def test_bad_sizes_and_shapes_are_refused_in_words():
+    with pytest.raises(ValueError, match="Use GeneralAttention"):
+        DotAttention(3, 4)
+    with pytest.raises(ValueError, match="1 or more; got d_query=0"):
+        AdditiveAttention(0, 4)
+    with pytest.raises(NotImplementedError, match="one of the four"):
+        Attention(3, 3)(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3))
+    module, query, keys = GeneralAttention(3, 4), torch.zeros(2, 5, 3), torch.zeros(2, 6, 4)
+    for q, k, v in [(query[0], keys, keys), (query, keys[:1], keys), (query, keys, keys[:, :3]), (query, query, keys),
+                    (keys, keys, keys), (query[:1], keys, keys)]:
+        with pytest.raises(ValueError, match=r"query \(batch, queries, 3\), keys \(batch, keys, 4\)"):
+            module(q, k, v)
+    for shape in [(2, 5), (6,), (1, 6), (2, 6, 5), (2, 1, 6)]:
+        with pytest.raises(ValueError, match=r"\(batch, keys\) = \(2, 6\) or \(batch, queries, keys\) = \(2, 5, 6\)"):
+            module(query, keys, keys, torch.ones(shape, dtype=torch.bool))
+    with pytest.raises(TypeError, match="boolean"):
+        module(query, keys, keys, torch.ones(2, 6))
