@@ -30,7 +30,8 @@ def named(got, mistakes: Iterable[tuple[Callable, str]], *arguments) -> str | No
 def not_a_state_pair(got, shape: tuple[int, ...]) -> str | None:
     """What is wrong with the form of an answer that should be (h, c), each of `shape`."""
     if not isinstance(got, (tuple, list)) or len(got) != 2 or not all(isinstance(part, Tensor) for part in got):
-        what = f"a tensor of shape {tuple(got.shape)}" if isinstance(got, Tensor) else f"a {type(got).__name__}"
+        what = f"a tensor of shape {tuple(got.shape)}" if isinstance(got, Tensor) else f"of the type {type(got).__name__}"
+        what += f", {len(got)} long" if isinstance(got, (tuple, list)) else ""
         return f"Return two tensors, the new h and the new c: `return h, c`. Yours is {what}."
     if any(part.shape != shape for part in got):
         shapes = " and ".join(str(tuple(part.shape)) for part in got)
@@ -81,7 +82,7 @@ CELL_MISTAKES = (
     (lambda x, h, c, w_x, w_h, b: (my_lstm_step(x, h, c, w_x, w_h, b)[0], c),
      "Your h is right, but the c that comes back is the old one: nothing that is read is kept. Return the new c."),
     (lstm_like(out=lambda c, old, o: o * tanh(old)),
-     "Your h is made of the old c. What x brings must show at once: first the new c, then h = o * tanh(c)."),
+     "Your h is made of the old c. What a step writes must show at once: first the new c, then o * tanh(c)."),
     (lstm_like(out=lambda c, old, o: o * c), "The tanh is missing around c where h is made: h = o * tanh(c)."),
     (lstm_like(out=lambda c, old, o: tanh(c)), "The output gate o is missing: h = o * tanh(c)."),
     (lstm_like(out=lambda c, old, o: tanh(o * c)), "o belongs outside the tanh: h = o * tanh(c), not tanh(o * c)."),
@@ -186,7 +187,7 @@ def lstm_by_exp(x, h, c, w_x, w_h, b):
 LSTM_WRONG = (
     *CELL_MISTAKES, *GATE_MISTAKES,
     (lambda x, h, c, w_x, w_h, b: my_lstm_step(x, h, c, w_x, w_h, b)[0], "Yours is a tensor of shape (3, 5)"),
-    (lambda x, h, c, w_x, w_h, b: [*my_lstm_step(x, h, c, w_x, w_h, b), c], "Yours is a list"),
+    (lambda x, h, c, w_x, w_h, b: [*my_lstm_step(x, h, c, w_x, w_h, b), c], "Yours is of the type list, 3 long"),
     (lambda x, h, c, w_x, w_h, b: my_lstm_step(x, h, c, w_x, w_h.T, b), "shapes cannot be multiplied"),
     (lambda x, h, c, w_x, w_h, b: tuple(part.T for part in my_lstm_step(x, h, c, w_x, w_h, b)), "(5, 3) and (5, 3)"),
     (lambda x, h, c, w_x, w_h, b: my_lstm_step(x, h, c.mul_(1.5), w_x, w_h, b), "changes its input `c` in place"),
@@ -473,8 +474,8 @@ def updated_twice(x, h, c, w_x, w_h, b):
 
 STEP_MENDS = (
     (lstm_like(out=lambda c, old, o: o * tanh(old)),
-     "The bug is still there. Start from h = 0 and c = 0: your new h is zero, whatever x holds. So what a step reads "
-     "cannot be heard before the step after. The new c is right; look at how h comes about."),
+     "The bug is still there. Start from h = 0 and c = 0: your new h is zero, whatever x holds. So what a step writes "
+     "is not heard before the step after. The new c is right; look at how h comes about."),
     (updated_twice, "Now c moves on twice on its way to h: the h that comes back is a step ahead of the c beside it."),
     (lstm_like(cell=lambda c, i, f, o, g: f * c + i * g, out=lambda c, old, o: o * tanh(c - old)),
      "Your h shows only what has changed in c. Old memories must be heard too."),
@@ -534,9 +535,8 @@ def run_like(carry=lambda new, old, hs, first: new, shown=lambda new, old: new[0
 
 RUNS = (
     (run_like(carry=lambda new, old, hs, first: (first[0], new[1])),
-     "The bug is still there. The first step is right and the others are not: change hs[:, 0] in your mind, and no "
-     "later gate would notice. Two things must travel from step to step; look at what each call of `lstm_step` is "
-     "given."),
+     "The bug is still there. The first step is right, the others are not: of the state hs[:, 0] no later gate ever "
+     "hears. Two things must travel from step to step; look at what each call of `lstm_step` is given."),
     (run_like(carry=lambda new, old, hs, first: (new[0], first[1]), last=lambda new, first: first[1]),
      "Now h travels and c does not: every step starts from the first c, and that one comes back. Both must travel."),
     (run_like(carry=lambda new, old, hs, first: (new[0], first[1])),
@@ -813,7 +813,7 @@ EXERCISES = [
                *((wrong, f"Your repair touched what was right. {message}")
                  for wrong, message in CELL_MISTAKES + GATE_MISTAKES if "made of the old c" not in message)),
         hints=("Run it beside `lstm_step` on one input, with h = 0 and c = 0. Which of the two results differs?",
-               "c is right. h is zero, whatever x holds: so there is nothing of this step's x in it.",
+               "c is right. h is zero, whatever x holds: so nothing of what this step writes is in it.",
                "h should be made of the new c. When Python meets `a, b = ..., ...`, which c does the right side see?",
                "The whole right side is worked out before c gets its new value. Write two lines: first c, then h.")),
     Exercise(
