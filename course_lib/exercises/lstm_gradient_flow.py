@@ -30,8 +30,9 @@ def named(got, mistakes: Iterable[tuple[Callable, str]], *arguments) -> str | No
 def not_a_state_pair(got, shape: tuple[int, ...]) -> str | None:
     """What is wrong with the form of an answer that should be (h, c), each of `shape`."""
     if not isinstance(got, (tuple, list)) or len(got) != 2 or not all(isinstance(part, Tensor) for part in got):
-        what = f"a tensor of shape {tuple(got.shape)}" if isinstance(got, Tensor) else f"of the type {type(got).__name__}"
-        what += f", {len(got)} long" if isinstance(got, (tuple, list)) else ""
+        what = f"of the type {type(got).__name__}" + (f", {len(got)} long" if isinstance(got, (tuple, list)) else "")
+        if isinstance(got, Tensor):
+            what = f"a tensor of shape {tuple(got.shape)}"
         return f"Return two tensors, the new h and the new c: `return h, c`. Yours is {what}."
     if any(part.shape != shape for part in got):
         shapes = " and ".join(str(tuple(part.shape)) for part in got)
