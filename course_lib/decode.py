@@ -1,0 +1,123 @@
+"""From next-token scores to sentences: greedy and beam search, for any model that can take one step. Lesson 03.
+
+Shapes: N rows that the model steps at once, B sentences, K hypotheses of each, V vocabulary.
+A step is a function step(tokens (N,), state) -> (logits or log-probabilities (N, V), state), for greedy also
+(..., state, attention weights (N, S)). What a state is made of only `select` has to know.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Decoded(NamedTuple):
+    """Sentences as lists of token ids without start and end; log p of each (B,), in nats, its end included;
+    attention weights (B, steps, S), zero behind a sentence's end, or None."""
+
+    tokens: list[list[int]]
+    log_probs: Tensor
+    weights: Tensor | None = None
+
+
+def select_rows(state, rows: Tensor, dim: int = 0):
+    """The state of these rows (N'), in this order, repeats allowed: every tensor of a nested tuple, list or dict.
+
+    dim is where the tensors have their batch, 1 for the (h, c) of an LSTM. What is no tensor stays as it is.
+    """
+    if isinstance(state, Tensor):
+        return state.index_select(dim, rows)
+    if isinstance(state, dict):
+        return {name: select_rows(part, rows, dim) for name, part in state.items()}
+    if isinstance(state, (tuple, list)):
+        parts = [select_rows(part, rows, dim) for part in state]
+        return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
+    return state
+
+
+@torch.no_grad()
+def greedy(step: Callable, state, start: Tensor, end: int, max_len: int, select: Callable = select_rows) -> Decoded:
+    """The most probable token, again and again, until it is the end; sentences that have ended leave the batch.
+
+    start (B,): the token before the first. max_len: steps at most, the end counts as one; a sentence that has not
+    ended by then is cut. Raises ValueError, in words, for no sentence, max_len < 1, or scores that are no (N, V).
+    """
+    _check(start, max_len=max_len)
+    tokens, log_probs, maps = [[] for _ in range(len(start))], None, []
+    live, token = torch.arange(len(start), device=start.device), start  # live: which sentence each row belongs to
+    for _ in range(max_len):
+        scores, state, *weights = step(token, state)
+        best, token = _log_softmax(scores, len(live), end).max(dim=-1)  # (N,), (N,)
+        log_probs = best.clone() if log_probs is None else log_probs.index_add(0, live, best)
+        if weights and weights[0] is not None:
+            maps.append(weights[0].new_zeros(len(start), weights[0].shape[-1]).index_copy(0, live, weights[0]))
+        on = (token != end).nonzero()[:, 0]
+        if len(on) == 0:
+            break
+        if len(on) < len(live):
+            live, token, state = live[on], token[on], select(state, on)
+        for sentence, word in zip(live.tolist(), token.tolist(), strict=True):
+            tokens[sentence].append(word)
+    return Decoded(tokens, log_probs, torch.stack(maps, dim=1) if maps else None)
+
+
+@torch.no_grad()
+def beam_search(step: Callable, state, start: Tensor, end: int, max_len: int, width: int = 5,
+                length_penalty: float = 0.6, select: Callable = select_rows) -> Decoded:
+    """The best sentence that a beam of `width` hypotheses finds, under a score that does not favour short ones:
+
+        log p(Y) / lp(Y),   lp(Y) = ((5 + |Y|) / 6) ^ length_penalty      (Wu et al., 2016, section 7, equation 14)
+
+    where |Y| counts the end. A hypothesis that ends keeps its seat in the beam, so that nothing found is lost (after
+    Sutskever et al., 2014, section 3.2); a sentence is done when all its seats have ended. width 1 is `greedy`; a beam
+    as wide as there are sentences is exhaustive search. start, max_len and errors as for `greedy`; a hypothesis
+    cut at max_len competes like one that ended. For the winner's attention weights run the model over its tokens.
+    """
+    _check(start, max_len=max_len, width=width)
+    first = torch.arange(len(start), device=start.device)[:, None]  # (B, 1)
+    written, ended, score = start[:, None, None], torch.zeros_like(start, dtype=torch.bool)[:, None], None
+    for _ in range(max_len):
+        n_seats = written.shape[1]
+        scores, state = step(written[:, :, -1].flatten(), state)[:2]
+        log_p = _log_softmax(scores, ended.numel(), end).unflatten(0, ended.shape)  # (B, K, V)
+        is_end = torch.arange(log_p.shape[-1], device=start.device) == end  # (V,)
+        # An ended hypothesis has one continuation, `end` once more, free of charge.
+        log_p = torch.where(ended[..., None], torch.where(is_end, 0.0, -math.inf), log_p)
+        total = log_p if score is None else score[..., None] + log_p  # (B, K, V)
+        seated = ended[..., None] & total.isfinite()
+        rank = total.masked_fill(seated, math.inf).flatten(1)  # (B, K * V)
+        chosen = rank.topk(min(width, rank.shape[1])).indices  # (B, K')
+        score, parent, token = total.flatten(1).gather(1, chosen), chosen // len(is_end), chosen % len(is_end)
+        written = torch.cat([written[first, parent], token[..., None]], dim=-1)  # (B, K', 1 + t)
+        ended = token == end  # newly or once more
+        if (ended | score.isneginf()).all():  # minus infinity: a seat for which there was no sentence left
+            break
+        state = select(state, (first * n_seats + parent).flatten())
+    written = written[:, :, 1:]
+    length = (written != end).sum(dim=-1) + ended  # (B, K)
+    best = (score / ((5 + length) / 6) ** length_penalty).argmax(dim=1)  # (B,)
+    winners = written[first[:, 0], best].tolist()
+    return Decoded([row[:row.index(end)] if end in row else row for row in winners], score[first[:, 0], best])
+
+
+def _check(start: Tensor, **counts: int) -> None:
+    if start.ndim != 1 or not len(start) or start.is_floating_point():
+        raise ValueError(f"start must hold one token id for each sentence, shape (sentences,), at least one; got "
+                         f"{start.dtype} of shape {tuple(start.shape)}.")
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} must be 1 or more; got {count}.")
+
+
+def _log_softmax(scores: Tensor, n_rows: int, end: int) -> Tensor:
+    """Log-probabilities (N, V) of a step's logits; log-probabilities stay what they are."""
+    if scores.ndim != 2 or len(scores) != n_rows:
+        raise ValueError(f"A step must return scores of shape ({n_rows}, vocabulary); got {tuple(scores.shape)}.")
+    if not 0 <= end < scores.shape[1]:
+        raise ValueError(f"The end must be an id from 0 to {scores.shape[1] - 1}; got {end}.")
+    log_p = torch.log_softmax(scores if scores.dtype == torch.float64 else scores.float(), dim=-1)
+    if log_p.isnan().any():
+        raise ValueError("A step returned NaN, or no token that may follow: its model may have diverged in training.")
+    return log_p
