@@ -66,6 +66,8 @@ def test_a_masked_weight_is_exactly_zero_however_large_its_score():
     weights = masked_softmax(scores, torch.tensor([[True, False, False, True]]))
     assert weights[0, 1] == weights[0, 2] == 0
     assert_close(weights[0, [0, 3]], torch.softmax(torch.tensor([1.0, 2.0]), 0))
+    low = masked_softmax(torch.tensor([[-3e30, 0.0, -1e20, -3e30]]), torch.tensor([[True, False, False, True]]))
+    assert_close(low, torch.tensor([[0.5, 0.0, 0.0, 0.5]]))
     garbage = torch.tensor([[1.0, math.nan, math.inf, 2.0]])
     assert_close(masked_softmax(garbage, torch.tensor([[True, False, False, True]])), weights)
 
