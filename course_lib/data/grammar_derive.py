@@ -209,21 +209,21 @@ class Grammar:
                 for place, bits in plan.restrict:
                     own[place] &= bits
                 for side, leaves in enumerate(plan.sides):
-                    for leaf, args in leaves:
-                        found[side].update(self._written(plan, leaf, args, own, side))
+                    for leaf, _ in leaves:
+                        found[side].update(self._written(plan, leaf, own, side))
         return grammar_english.written(found[0]), grammar_french.written(found[1])
 
-    def _written(self, plan: Plan, leaf: Leaf, args: Args, own: Frame, side: int) -> Iterator[str]:
+    def _written(self, plan: Plan, leaf: Leaf, own: Frame, side: int) -> Iterator[str]:
         """What a leaf can write where its rule's frame is `own`."""
         if leaf.item < 0:
             yield leaf.text
             return
         step = next(step for step in plan.steps if step.number == leaf.item)
         for word, settled in self.prepared.readings.get(step.symbol, ()):
-            met = [s & (own[p] if p >= 0 else bits) for s, (p, bits) in zip(settled, step.args, strict=True)]
+            met = [s & (own[p] if p >= 0 else fixed) for s, (p, fixed) in zip(settled, step.args, strict=True)]
             if all(met):
                 needed = KINDS[word.kind][leaf.form]
-                left = [met[step.args.index(arg)] for arg in args]
-                values = [self.prepared.features[f].values() for f in needed]
-                for bits in product(*([v for v in vs if v & m] for vs, m in zip(values, left, strict=True))):
-                    yield from self._inflected(word, side, leaf.form, list(bits))
+                names = self.prepared.declared.symbols[step.symbol]
+                bits = [(self.prepared.features[f].values(), met[names.index(f)]) for f in needed]
+                for values in product(*([v for v in every if v & left] for every, left in bits)):
+                    yield from self._inflected(word, side, leaf.form, list(values))

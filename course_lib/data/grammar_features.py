@@ -22,7 +22,7 @@ VERB = {
 # sentences that otherwise say the same; an "auxiliary" is a verb that says nothing by itself.
 KINDS: dict[str, dict[str, tuple[str, ...]]] = {
     "noun": {"": ("number",)},
-    "adjective": {"": ("gender", "number")},
+    "adjective": {"": ("gender", "number"), "alone": ("gender", "number")},  # alone: no noun follows, "beau et bon"
     "determiner": {"": ("gender", "number")},
     "verb": VERB,
     "auxiliary": VERB,
@@ -30,7 +30,8 @@ KINDS: dict[str, dict[str, tuple[str, ...]]] = {
     "fixed": {"": ()},
 }
 CONTENT = {"noun", "adjective", "verb"}
-SIDES = ({"", "agree", "past", "base"}, {"", "finite", "auxiliary", "participle"})  # English forms, French forms
+# The forms that can stand on the English side, and on the French.
+SIDES = ({"", "agree", "past", "base"}, {"", "alone", "finite", "auxiliary", "participle"})
 
 
 class GrammarError(ValueError):

@@ -80,13 +80,13 @@ def agree(forms: tuple[str, ...], gender: str, number: str) -> str:
 def inflect(kind: str, forms: tuple[str, ...], form: str, values: dict[str, str], verbs: dict[str, Conjugation]) -> str:
     """A word of `kind` in its form: `forms` as words.txt lists them, `form` as the rule asks, `values` its features.
 
-    `verbs` are the irregular ones. A masculine adjective with a fourth form, as beau, gives both: "beau|bel".
+    `verbs` are the irregular ones. An adjective with a form before vowels gives both: "beau|bel".
     """
     if kind == "noun":
         return forms[0] if values["number"] == "sg" else forms[1] if len(forms) > 1 else plural(forms[0])
     if kind == "adjective":
         word = agree(forms, values["gender"], values["number"])
-        short = len(forms) > 3 and (values["gender"], values["number"]) == ("m", "sg")
+        short = len(forms) > 3 and form != "alone" and (values["gender"], values["number"]) == ("m", "sg")
         return f"{word}|{forms[3]}" if short else word
     if kind == "determiner" and len(forms) > 1:
         return forms[2] if values["number"] == "pl" else forms[0] if values["gender"] == "m" else forms[1]
