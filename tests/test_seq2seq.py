@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from course_lib.decode import beam_search, greedy
+from course_lib.lstm import lstm_step
 from course_lib.record import capture
 from course_lib.seq2seq import END, PADDING, START, UNKNOWN, Decoder, Encoder, Seq2Seq, batches, masked_loss, shift
 
@@ -183,6 +184,26 @@ def test_recorded_it_gives_the_same_numbers(kind):
     if "attention" in kind:
         heard = maps.over_time("decoder.attention.weights")  # one call for all, or one call a step
         assert_close(heard.flatten(1, 2), weights.detach(), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("feeding", [False, True])
+def test_the_decoder_with_attention_is_the_papers_equations(feeding):
+    decoder = model({"attention": "general", "input_feeding": feeding}).decoder
+    memory, (h, c) = torch.randn(2, 5, 8).double(), torch.randn(2, 1, 2, 8).double()
+    target, mask = torch.randint(13, (2, 4)), torch.tensor([[True] * 5, [True, True, False, True, False]])
+    logits, last, weights = decoder(target, decoder.start((h, c)), memory, mask)
+    h, c, fed = h[0], c[0], torch.zeros(2, 8).double()
+    for t in range(4):
+        x = decoder.embed.weight[target[:, t]]
+        h, c = lstm_step(torch.cat([x, fed], dim=-1) if feeding else x, h, c, *decoder.rnn.weights())
+        scores = torch.einsum("bi,ji,bsj->bs", h, decoder.attention.w.weight, memory)
+        a = torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1)
+        context = torch.einsum("bs,bsj->bj", a, memory)
+        fed = torch.tanh(torch.cat([context, h], dim=-1) @ decoder.combine.weight.T)
+        assert_close(weights[:, t], a)
+        assert_close(logits[:, t], fed @ decoder.readout.weight.T + decoder.readout.bias)
+    (last_h, last_c), last_fed = last if feeding else (last, fed[None])
+    assert_close(torch.cat([last_h[0], last_c[0], last_fed[0]]), torch.cat([h, c, fed]))
 
 
 def test_directions_are_put_side_by_side_layer_by_layer():
