@@ -6,7 +6,7 @@ A step is a function step(tokens (N,), state) -> (logits or log-probabilities (N
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -100,6 +100,30 @@ def beam_search(step: Callable, state, start: Tensor, end: int, max_len: int, wi
     best = (score / ((5 + length) / 6) ** length_penalty).argmax(dim=1)  # (B,)
     winners = written[first[:, 0], best].tolist()
     return Decoded([row[:row.index(end)] if end in row else row for row in winners], score[first[:, 0], best])
+
+
+def translate(model, source_words, target_words, sentences: Sequence, max_len: int = 60, width: int = 1,
+              length_penalty: float = 0.6) -> list[list[str]]:
+    """Sentences, as text or as tokens, through a model that offers `decoding` -> their translations, in tokens.
+
+    source_words, target_words: the tokenizers of both sides; a word that the first does not know is read as unknown.
+    width 1 is `greedy`, more is `beam_search`; both stop after max_len steps. Raises what these and `batch` raise.
+    """
+    source, mask = source_words.batch(sentences)  # (B, S)
+    device = next(model.parameters()).device
+    ask = model.decoding(source.to(device), mask.sum(dim=1).to(device)) | {"max_len": max_len}
+    if width == 1:
+        found = greedy(**ask)
+    else:
+        found = beam_search(**ask, width=width, length_penalty=length_penalty)
+    return [target_words.decode(tokens) for tokens in found.tokens]
+
+
+def exact_match(found: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> float:
+    """The share of sentences that are right in every token and end where they should; ValueError for no sentence."""
+    if not len(found) or len(found) != len(wanted):
+        raise ValueError(f"Each sentence needs its reference, one at least; got {len(found)} and {len(wanted)}.")
+    return sum(list(mine) == list(right) for mine, right in zip(found, wanted, strict=True)) / len(found)
 
 
 def _check(start: Tensor, **counts: int) -> None:

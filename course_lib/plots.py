@@ -119,6 +119,19 @@ def lines(x: ArrayLike, series: Mapping[str, ArrayLike], ax: Axes | None = None,
     return ax
 
 
+def bottleneck(curves: Mapping[str, ArrayLike], ax: Axes | None = None, *, seen: int = 4, title: str = "",
+               xlabel: str = "number of dates in the list", ylabel: str = "exact match") -> Axes:
+    """Exact match, 0 to 1, of lists of 1, 2, ... dates; a vertical line behind the longest list seen in training."""
+    longest = max(map(len, curves.values()))
+    ax = lines([], {name: (range(1, len(y) + 1), y) for name, y in curves.items()}, ax, xlabel=xlabel, ylabel=ylabel,
+               title=title, marker="o")
+    ax.axvline(seen + 0.5, color=GREY, linewidth=1.2, linestyle=(0, (1, 2)))
+    for x, text, side in ((seen + 0.42, "seen in training", "right"), (seen + 0.58, "longer", "left")):
+        ax.text(x, 1.06, text, color=GREY, fontsize=12, ha=side, va="center")
+    ax.set(xlim=(0.7, longest + 0.3), ylim=(-0.04, 1.12), xticks=range(1, longest + 1))
+    return ax
+
+
 def bars(values: Mapping[str, float], ax: Axes | None = None, *, xlabel: str, title: str = "",
          highlight: Sequence[str] = (), digits: int = 2) -> Axes:
     """Horizontal bars, the first on top, each with its number written out; highlighted ones in orange."""

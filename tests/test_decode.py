@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.decode import beam_search, greedy, select_rows
+from course_lib.decode import beam_search, exact_match, greedy, select_rows, translate
+from course_lib.seq2seq import Seq2Seq
+from course_lib.tokenizers import WordTokenizer
 
 END = 1
 
@@ -281,3 +283,30 @@ def test_bad_input_is_refused_in_words(search):
             search(lambda tokens, state, scores=scores: (scores, state), None, torch.zeros(2).long(), END, 5)
     with pytest.raises(ValueError, match="width must be 1 or more; got 0"):
         beam_search(**model, max_len=5, width=0)
+
+
+def test_translate_is_the_search_over_the_tokenizers_ids():
+    torch.manual_seed(0)
+    read, write = WordTokenizer(["a b c"]), WordTokenizer(["u v w x"])
+    model = Seq2Seq(len(read), len(write), 6, 8).double()
+    sentences = ["a b", "c", "", "b nowhere a", ["a", "b"]]  # shorter, empty, with an unknown word, as tokens
+    source, mask = read.batch(sentences)
+    for width in (1, 3):
+        ask = {**model.decoding(source, mask.sum(1)), "max_len": 7}
+        ids = greedy(**ask).tokens if width == 1 else beam_search(**ask, width=width, length_penalty=1.0).tokens
+        found = translate(model, read, write, sentences, max_len=7, width=width, length_penalty=1.0)
+        assert found == [write.decode(row) for row in ids]
+        assert found[0] == found[4]
+        alone = [translate(model, read, write, [s], 7, width, 1.0)[0] for s in sentences]
+        assert found == alone  # neighbours and their padding do not matter
+    with pytest.raises(ValueError, match="no sentence"):
+        translate(model, read, write, [])
+    with pytest.raises(ValueError, match="max_len"):
+        translate(model, read, write, ["a"], max_len=0)
+
+
+def test_exact_match_counts_whole_sentences():
+    assert exact_match([["a"], ["a", "b"], [], ["b", "a"]], [["a"], ["a"], [], ["a", "b"]]) == 0.5
+    for found, wanted in (([], []), ([["a"]], [])):
+        with pytest.raises(ValueError, match="reference"):
+            exact_match(found, wanted)

@@ -85,6 +85,14 @@ def test_heatmap_of_anything(matrix, signed):
     picture(heatmap(matrix, signed=signed, numbers=".1f", title="t", frame=[(0, 0)]), "x")
 
 
+def test_a_bottleneck_has_the_same_axes_whatever_is_drawn():
+    one, other = plots.bottleneck({"plain": [1, 0.5, 0.1]}), plots.bottleneck({"a": [0, 0, 0], "b": [1, 1, 1]}, seen=2)
+    assert (one.get_xlim(), one.get_ylim()) == (other.get_xlim(), other.get_ylim())
+    assert list(one.get_xticks()) == [1, 2, 3] and one.get_ylim()[1] > 1
+    assert [line.get_xdata()[0] for line in (one.lines[-1], other.lines[-1])] == [4.5, 2.5]
+    assert list(one.lines[0].get_xdata()) == [1, 2, 3]
+
+
 def test_bars_write_their_numbers():
     ax = bars({"a": 1.234, "b": 0.0}, xlabel="x", highlight=["b"])
     assert {t.get_text() for t in ax.texts} == {"1.23", "0.00"}
