@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from course_lib.data import dates, digits, interface, long_memory, plays
+from course_lib.data import dates, digits, grammar, interface, long_memory, plays
 
 README = Path(__file__).resolve().parents[2] / "data" / "README.md"
 OPENING = """# The data of this course
@@ -19,7 +19,8 @@ is written by `python -m course_lib.data`.
 
 def readme() -> str:
     """The whole text of data/README.md: an opening and the card of every corpus."""
-    return "\n".join([OPENING, plays.card(), dates.card(), interface.card(), digits.card(), long_memory.card()])
+    corpora = (plays, dates, grammar, interface, digits, long_memory)
+    return "\n".join([OPENING, *(corpus.card() for corpus in corpora)])
 
 
 def main() -> None:

@@ -161,3 +161,52 @@ def _stream(max_words: int, seed: int) -> _Stream:
 def checksum() -> str:
     """SHA-256 of the first 300 pairs of each split, of 20 and of 40 words at most."""
     return sha256(json.dumps([pairs(split, 300, most) for split in SPLITS for most in (20, MOST)]))
+
+
+def card() -> str:
+    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
+    prepared = grammar().prepared
+    rules, words = (sum(map(len, kinds.values())) for kinds in (prepared.rules, prepared.words))
+    rows, counted = [], 300
+    for split in SPLITS:
+        part = pairs(split, counted)
+        source, target, links = (sum(map(len, column)) / counted for column in zip(*part, strict=True))
+        alone = 1 - sum(len({i for i, _ in pair.alignment}) for pair in part) / counted / source
+        rows.append(f"| {split} | {SIZES[split]:,} | {source:.1f} | {target:.1f} | {links:.1f} | {alone:.1%} |")
+    table = "\n".join(rows)
+    return f"""## Grammar (`course_lib.data.grammar`)
+
+**What it is.** English sentences of {FEWEST} to {MOST} tokens with their French translation and a gold word alignment,
+drawn from a grammar of the course's own, which builds both sides at once: {rules} rules and {words} words in
+`data/grammar/`. There are adjectives before and after the noun, agreement in gender and number, elision and
+contraction (*l'*, *du*, *aux*), compound nouns that reverse (*European economic area*, *zone économique européenne*),
+pronouns before the verb, negation in two parts, three tenses, relative clauses and coordination. *The key that she
+lost is old.* is *La clé qu'elle a perdue est vieille.*
+
+**Where from, licence.** Written for this course, under its licence. Nothing is downloaded.
+
+**Size and split.** The nouns, adjectives and verbs of a sentence, in their order, decide its split by a hash: eight in
+ten train. So no sentence of test or validation is in train, not even with other names, cities, numbers, pronouns,
+articles or tenses. Means over the first {counted} pairs of each split:
+
+| split | pairs | English tokens | French tokens | links | English tokens with no counterpart |
+| --- | --- | --- | --- | --- | --- |
+{table}
+
+Sizes, the longest sentence and the seed are arguments; no sentence stands twice in a split, and fewer pairs are the
+first of more.
+
+**How the alignment is made.** A rule names what stands on each side, and what is named alike is linked: no string is
+compared. *Not* is linked with *ne* and with *pas*, *gave* with *a* and with *donné*, *did* with *a*, *because* with
+*parce* and *que*, *au* with *to* and with *the*. What stands in one language only is linked with nothing: *do* and
+*does*, the *de* of a compound noun, *des* where English has no article, the *se* of *se lever*.
+
+**How it is written.** In small letters. A token is a word or a mark; *l'* and *'s* are tokens of their own. *You* is
+always *vous*, to several people. What agrees with *I*, *you* or *we* is masculine, since nothing says who they are.
+
+**Not to be concluded.** How well a model translates real text: {words} words, and one right answer for each sentence.
+The sentences are grammatical, and many are absurd (*an elephant found the suitcases*): what things are likely in the
+world helps nobody here. A word has nearly always the same translation, whatever stands around it.
+
+**Version** {VERSION}, checksum `{checksum()}`.
+"""
