@@ -533,8 +533,14 @@ class Parser:
 
     def rest(self, i, negated=False, verb="", gender=None, number=None, person=None):
         """Objects, places, adverbs; an adjective after être and its like; another verb of the same subject."""
-        yield i
         t = self.t
+        if verb in ("être", "sembler", "devenir", "rester"):
+            for j in self.predicatives(i, gender, number):
+                yield from self.rest(j, negated, "", gender, number, person)
+        if verb in ("sembler", "devenir"):
+            return  # "il devient" says nothing, nor does "il devient dans le jardin"
+        if verb != "être":
+            yield i
         for j, _, _, kind in self.np(i):
             if not (negated and kind == "some" and t[i] not in ("de", "d'")):
                 yield from self.rest(j, negated, "", gender, number, person)
@@ -549,9 +555,6 @@ class Parser:
             yield from self.rest(j, negated, "", gender, number, person)
         for j in self.time(i):
             yield from self.rest(j, negated, "", gender, number, person)
-        if verb in ("être", "sembler", "devenir", "rester"):
-            for j in self.predicatives(i, gender, number):
-                yield from self.rest(j, negated, "", gender, number, person)
         if verb in ("dire", "penser", "savoir", "espérer", "croire") and t[i] in ("que", "qu'"):
             yield from self.clause(i + 1)
         if t[i] == "et" and person is not None:
@@ -582,7 +585,8 @@ la fille petite dort. | un beau arbre tombe. | ma école est petite. | des beaux
 il n'a pas un chien. | les garçons n'ont pas mangé des pommes. | je ai une pomme.
 si il dort, elle ira à l'école. | la économique zone est complexe. | les filles sont petits.
 il est bel. | elle se sont levée. | nous se levons. | il les a vu. | que il dort. | il voit le la fille.
-les cheval dorment. | tu dort. | il a été dormi. | la européenne zone dort. | il mange de la pain."""
+les cheval dorment. | tu dort. | il a été dormi. | la européenne zone dort. | il mange de la pain.
+nous sommes devenus à l'école. | elle semble dans le jardin. | il devient. | les filles sont."""
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in GOOD.replace("\n", " | ").split(" | ")])
