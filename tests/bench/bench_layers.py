@@ -12,8 +12,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from course_lib.lstm import GRU, LSTM
 from course_lib.record import capture
 from course_lib.rnn import RNN
+
+LAYERS = {"RNN": (nn.RNN, RNN), "LSTM": (nn.LSTM, LSTM), "GRU": (nn.GRU, GRU)}
 
 # Batch, time, d_in, d_hidden: the lesson's character model, a small and a large one.
 SIZES = [(128, 32, 64, 256), (32, 64, 32, 64), (32, 128, 256, 512)]
@@ -33,30 +36,34 @@ def training_step(layer: nn.Module, x: torch.Tensor):
     return step
 
 
-def step_by_step(layer: RNN, x: torch.Tensor):
+def step_by_step(layer: nn.Module, x: torch.Tensor):
     def step():
         with capture(layer, "hidden.*"):
             training_step(layer, x)()
     return step
 
 
+def compare(name: str, batch: int, length: int, d_in: int, d_hidden: int) -> dict:
+    """A row of the table: milliseconds of PyTorch's layer, and how many times as fast ours is."""
+    torchs, course = LAYERS[name]
+    x = torch.randn(batch, length, d_in, requires_grad=True)  # as behind an embedding
+    theirs = torchs(d_in, d_hidden, batch_first=True)
+    ours = course.from_torch(theirs)
+    steps = {"torch": training_step(theirs, x), "ours": training_step(ours, x), "recorded": step_by_step(ours, x)}
+    taken = {kind: [] for kind in steps}
+    for _ in range(ROUNDS):
+        for kind, step in steps.items():
+            taken[kind].append(seconds(step))
+    median = {kind: statistics.median(times[2:]) for kind, times in taken.items()}
+    return {"layer": name, "batch": batch, "time": length, "d_in": d_in, "d_hidden": d_hidden,
+            "torch_ms": 1e3 * median["torch"], "speed": median["torch"] / median["ours"],
+            "speed_recorded": median["torch"] / median["recorded"]}
+
+
 def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    rows = []
-    for batch, length, d_in, d_hidden in SIZES:
-        x = torch.randn(batch, length, d_in, requires_grad=True)  # as behind an embedding
-        theirs = nn.RNN(d_in, d_hidden, batch_first=True)
-        ours = RNN.from_torch(theirs)
-        steps = {"torch": training_step(theirs, x), "ours": training_step(ours, x), "recorded": step_by_step(ours, x)}
-        taken = {name: [] for name in steps}
-        for _ in range(ROUNDS):
-            for name, step in steps.items():
-                taken[name].append(seconds(step))
-        median = {name: statistics.median(times[2:]) for name, times in taken.items()}
-        rows.append({"layer": "RNN", "batch": batch, "time": length, "d_in": d_in, "d_hidden": d_hidden,
-                     "torch_ms": 1e3 * median["torch"], "speed": median["torch"] / median["ours"],
-                     "speed_recorded": median["torch"] / median["recorded"]})
+    rows = [compare(name, *size) for name in LAYERS for size in SIZES]
     print("Speed relative to torch: above 1 is faster. `recorded`: step by step, while capture() listens.")
     print("layer  batch  time  d_in  d_hidden   torch, ms    ours   recorded")
     for r in rows:

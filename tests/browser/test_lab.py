@@ -12,6 +12,7 @@ from course_lib.exercises import find_quiz
 
 from .conftest import is_here, watched_page
 from .lab import PATIENCE, ROOT, Notebook, serving
+from .student import WATCH, answer, bare, forget_counts, move_to_both_ends, right_and_wrong, source, unfinished
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -22,18 +23,6 @@ NOTES = [cell for cell in CELLS if cell["metadata"].get("slideshow", {}).get("sl
 
 WRONG_STEP = "def my_step(x, h, w_x, w_h, b):\n    return x @ w_x + h @ w_h + b\n\n\ncheck(my_step)"
 RIGHT_STEP = WRONG_STEP.replace("x @ w_x + h @ w_h + b", "(x @ w_x + h @ w_h + b).tanh()")
-
-# From the key to the new picture, as the page sees it.
-WATCH = """cell => {
-  window.answered = new Promise(done => {
-    let pressed = 0
-    cell.addEventListener('keydown', () => { pressed = performance.now() }, {capture: true, once: true})
-    const shown = cell.querySelector('.widget-html')
-    const watch = new MutationObserver(() => { watch.disconnect(); done(performance.now() - pressed) })
-    watch.observe(shown, {childList: true, subtree: true, attributes: true})
-  })
-}"""
-
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
@@ -60,15 +49,6 @@ def lesson(lab, chromium, errors):
         yield notebook
 
 
-def forget_counts(path):
-    """Take the execution counts away, so that every count in the file afterwards is of this run."""
-    notebook = json.loads(path.read_text())
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            cell["execution_count"] = None
-    path.write_text(json.dumps(notebook))
-
-
 def test_the_lab_opens_on_the_start_page_and_asks_nothing(lab, page_offline, console_errors):
     page_offline.set_default_timeout(PATIENCE)
     page_offline.goto(lab.first_page)
@@ -80,82 +60,19 @@ def test_the_lab_opens_on_the_start_page_and_asks_nothing(lab, page_offline, con
 
 
 def test_the_lesson_runs_to_its_end(lesson, errors):
-    cells = {cell["id"]: cell for cell in lesson.saved()["cells"] if cell["cell_type"] == "code"}
-    outputs = [(name, output) for name, cell in cells.items() for output in cell["outputs"]]
-    failed = [f"{name}: {output['ename']}: {output['evalue']}" for name, output in outputs
-              if output["output_type"] == "error"]
-    assert failed == []
-    assert [name for name, cell in cells.items() if cell["execution_count"] is None] == [], "never ran"
-    assert [name for name, output in outputs if output.get("name") == "stderr"] == [], "wrote to stderr"
+    assert unfinished(lesson) == []
     assert errors == []
 
 
 @pytest.mark.parametrize("name", CONTROLS)
 def test_a_control_moves_to_both_ends(lesson, errors, name, record_property):
-    cell = lesson.cell(name)
-    controls = cell.locator(".noUi-handle, select")
-    controls.first.scroll_into_view_if_needed()
-    assert controls.count() > 0, "a cell tagged control holds none"
-    for i in range(controls.count()):
-        control = controls.nth(i)
-        control.focus()
-        seen = {state(control)}
-        for key in ("End", "Home", "End"):
-            before, picture = state(control), source(cell)
-            cell.evaluate(WATCH)
-            lesson.page.keyboard.press(key)
-            if state(control) == before:
-                continue  # it stood at this end
-            seen.add(state(control))
-            answered = lesson.page.evaluate("window.answered")
-            assert source(cell) != picture, f"{key} moved control {i + 1} and drew the same picture"
-            assert cell.locator(".widget-html img").get_attribute("alt")
-            record_property(f"{name} {i + 1} {key}", f"{answered:.0f} ms")
-            print(f"{name}, control {i + 1}, {key}: {answered:.0f} ms")
-        assert ends(control) <= seen
-    assert cell.get_by_role("alert").count() == 0
+    for moved, milliseconds in move_to_both_ends(lesson, name):
+        record_property(moved, f"{milliseconds:.0f} ms")
     assert errors == []
-
-
-def state(control):
-    """Where a slider or a menu stands."""
-    return control.evaluate("it => it.tagName === 'SELECT' ? String(it.selectedIndex) : it.ariaValueNow")
-
-
-def ends(control):
-    """Where it stands when it is moved to either end."""
-    return set(control.evaluate(
-        "it => it.tagName === 'SELECT' ? ['0', String(it.length - 1)] : [it.ariaValueMin, it.ariaValueMax]"))
-
-
-def source(cell):
-    return cell.locator(".widget-html img").get_attribute("src")
 
 
 def solve_exercise(lesson):
     return lesson.run("exercise-step", RIGHT_STEP)
-
-
-def answer(lesson, question, letter):
-    """Choose an option by keyboard, press Check, and read the verdict."""
-    cell = lesson.cell(f"quiz-{question}")
-    option = cell.get_by_role("radio").nth("ABCDEFGHIJ".index(letter))
-    if not option.is_checked():
-        option.focus()
-        lesson.page.keyboard.press("Space")
-        cell.get_by_role("status").wait_for(state="detached")  # the verdict on the option before
-    cell.get_by_role("button", name="Check").press("Enter")
-    cell.get_by_role("status").wait_for()
-    return cell.get_by_role("status").inner_text()
-
-
-def right_and_wrong(question):
-    right = find_quiz(question).correct
-    return "ABCDEFGHIJ"[right], "ABCDEFGHIJ"[0 if right else 1]
-
-
-def bare(text):
-    return " ".join(text.replace("`", "").replace("*", "").split())
 
 
 def test_a_quiz_gives_the_reason_for_each_answer(lesson, errors):

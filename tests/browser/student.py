@@ -1,0 +1,98 @@
+"""What a student does in a lesson that is open in JupyterLab: run it, move its controls, answer its questions."""
+
+import json
+
+from course_lib.exercises import find_quiz
+
+# From the key to the new picture, as the page sees it.
+WATCH = """cell => {
+  window.answered = new Promise(done => {
+    let pressed = 0
+    cell.addEventListener('keydown', () => { pressed = performance.now() }, {capture: true, once: true})
+    const shown = cell.querySelector('.widget-html')
+    const watch = new MutationObserver(() => { watch.disconnect(); done(performance.now() - pressed) })
+    watch.observe(shown, {childList: true, subtree: true, attributes: true})
+  })
+}"""
+
+
+def forget_counts(path):
+    """Take the execution counts away, so that every count in the file afterwards is of this run."""
+    notebook = json.loads(path.read_text())
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["execution_count"] = None
+    path.write_text(json.dumps(notebook))
+
+
+def unfinished(lesson):
+    """What is wrong in a lesson after a run to its end: cells that failed, never ran, or complained."""
+    cells = {cell["id"]: cell for cell in lesson.saved()["cells"] if cell["cell_type"] == "code"}
+    outputs = [(name, output) for name, cell in cells.items() for output in cell["outputs"]]
+    failed = [f"{name}: {output['ename']}: {output['evalue']}" for name, output in outputs
+              if output["output_type"] == "error"]
+    never = [f"{name}: never ran" for name, cell in cells.items() if cell["execution_count"] is None]
+    return failed + never + [f"{name}: wrote to stderr" for name, output in outputs if output.get("name") == "stderr"]
+
+
+def move_to_both_ends(lesson, name):
+    """Move each slider and menu of a control's cell to both ends by key; (move, milliseconds to the new picture)."""
+    cell = lesson.cell(name)
+    controls = cell.locator(".noUi-handle, select")
+    controls.first.scroll_into_view_if_needed()
+    assert controls.count() > 0, "a cell tagged control holds none"
+    moves = []
+    for i in range(controls.count()):
+        control = controls.nth(i)
+        control.focus()
+        seen = {state(control)}
+        for key in ("End", "Home", "End"):
+            before, picture = state(control), source(cell)
+            cell.evaluate(WATCH)
+            lesson.page.keyboard.press(key)
+            if state(control) == before:
+                continue  # it stood at this end
+            seen.add(state(control))
+            moves.append((f"{name} {i + 1} {key}", lesson.page.evaluate("window.answered")))
+            assert source(cell) != picture, f"{key} moved control {i + 1} and drew the same picture"
+            assert cell.locator(".widget-html img").get_attribute("alt")
+        assert ends(control) <= seen
+    assert cell.get_by_role("alert").count() == 0
+    return moves
+
+
+def state(control):
+    """Where a slider or a menu stands."""
+    return control.evaluate("it => it.tagName === 'SELECT' ? String(it.selectedIndex) : it.ariaValueNow")
+
+
+def ends(control):
+    """Where it stands when it is moved to either end."""
+    return set(control.evaluate(
+        "it => it.tagName === 'SELECT' ? ['0', String(it.length - 1)] : [it.ariaValueMin, it.ariaValueMax]"))
+
+
+def source(cell):
+    return cell.locator(".widget-html img").get_attribute("src")
+
+
+def answer(lesson, question, letter):
+    """Choose an option by keyboard, press Check, and read the verdict."""
+    cell = lesson.cell(f"quiz-{question}")
+    option = cell.get_by_role("radio").nth("ABCDEFGHIJ".index(letter))
+    if not option.is_checked():
+        option.focus()
+        lesson.page.keyboard.press("Space")
+        cell.get_by_role("status").wait_for(state="detached")  # the verdict on the option before
+    cell.get_by_role("button", name="Check").press("Enter")
+    cell.get_by_role("status").wait_for()
+    return cell.get_by_role("status").inner_text()
+
+
+def right_and_wrong(question):
+    right = find_quiz(question).correct
+    return "ABCDEFGHIJ"[right], "ABCDEFGHIJ"[0 if right else 1]
+
+
+def bare(text):
+    return " ".join(text.replace("`", "").replace("*", "").split())

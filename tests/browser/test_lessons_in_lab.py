@@ -1,0 +1,96 @@
+"""Every lesson after the first in JupyterLab: it runs to its end, its controls move, its answers count.
+
+Lesson 01 is looked at more closely, in test_lab.py.
+"""
+
+import re
+
+import pytest
+
+from course_lib.exercises import all_exercises
+from course_lib.lesson.sources import source_of
+
+from .conftest import is_here, watched_page
+from .lab import ROOT, Notebook, serving
+from .student import answer, forget_counts, move_to_both_ends, right_and_wrong, unfinished
+
+pytestmark = pytest.mark.timeout(900)
+
+LESSONS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb") if path.name >= "02")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """JupyterLab as `make lab` starts it."""
+    with serving(tmp_path_factory.mktemp("lab"), "lab") as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=LESSONS, ids=lambda name: name.removesuffix(".ipynb"))
+def lesson(request, lab, chromium):
+    """A lesson, run to its end by "Run All Cells"; its page's errors are in `lesson.errors`."""
+    path, errors = lab.folder / "notebooks" / request.param, []
+    forget_counts(path)
+    with watched_page(chromium, is_here, errors) as page:
+        page.goto(lab.first_page.replace("00_start_here.ipynb", path.name) + "&reset")
+        notebook = Notebook(page, path)
+        notebook.errors = errors
+        notebook.run_many("Run All Cells", patience=800_000)
+        yield notebook
+
+
+def tagged(lesson, tag):
+    return [name for name, cell in lesson.cells.items() if tag in cell["metadata"].get("tags", ())]
+
+
+def source_in(lesson, name):
+    return "".join(lesson.cells[name]["source"])
+
+
+def slug(lesson):
+    return lesson.path.stem.partition("_")[2]
+
+
+def test_it_runs_to_its_end(lesson):
+    assert unfinished(lesson) == []
+    assert lesson.errors == []
+
+
+def test_every_control_moves_to_both_ends(lesson, record_property):
+    controls = tagged(lesson, "control")
+    assert len(controls) >= 2
+    for name in controls:
+        for moved, milliseconds in move_to_both_ends(lesson, name):
+            record_property(moved, f"{milliseconds:.0f} ms")
+            print(f"{lesson.path.stem}, {moved}: {milliseconds:.0f} ms")
+    assert lesson.errors == []
+
+
+def test_every_question_judges_a_right_and_a_wrong_answer(lesson):
+    cells = [name for name in lesson.cells if name.startswith("quiz-")]
+    for name in cells:
+        key = re.search(r'quiz\("(\w+)"\)', source_in(lesson, name))[1]
+        right, wrong = right_and_wrong(key)
+        assert "Not this one." in answer(lesson, name.removeprefix("quiz-"), wrong)
+        assert "Right." in answer(lesson, name.removeprefix("quiz-"), right)
+    assert lesson.errors == []
+
+
+def test_each_solution_typed_in_is_right_and_counted(lesson):
+    exercises = {exercise.name: exercise for exercise in all_exercises() if exercise.lesson == slug(lesson)}
+    cells = tagged(lesson, "exercise")
+    for name in cells:
+        key = next(key for key in exercises if re.search(rf"\b{key}\b", source_in(lesson, name)))
+        exercise = exercises.pop(key)
+        if exercise.value:
+            typed = f'check("{key}", {exercise.solution()!r})'
+        else:
+            code = source_of(exercise.solution).replace(f"def {exercise.solution.__name__}(", f"def {key}(", 1)
+            typed = f"{code}\n\n\ncheck({key})"
+        verdict = lesson.run(name, typed)
+        assert f"{key}: right." in verdict, verdict
+    assert exercises == {}, "the notebook asks for every exercise"
+    row = next(line for line in lesson.run("progress").splitlines() if line.startswith(lesson.path.name[:2]))
+    done = re.findall(r"(\d+)/(\d+)", row)
+    assert len(done) == 2 and all(part == whole for part, whole in done), row
+    assert lesson.errors == []
