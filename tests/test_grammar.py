@@ -301,6 +301,21 @@ WORD = "dog : chien : m\n"
     ("rules.txt", "Event  12 : Subject VP | Subject VP", "Event 12 : Subject VP | Subject",
      "the phrase VP must stand once on each side"),
     ("rules.txt", "Verb.participle\n", "Verb.past\n", "Verb has no form 'past' on this side"),
+    ("rules.txt", "\"mais\"=1", "\"mais\"=12", "links =1 to =9"),
+    ("rules.txt", "\"mais\"=1", "\"Mais\"=1", "'Mais' must be in small letters"),
+    ("rules.txt", "\"in\"=1 City | \"à\"=1 City", "\"in\"=1 City | \"à\"=1", "City stands on one side only"),
+    ("rules.txt", "\"in\"=1 City | \"à\"=1 City", "\"in\" City |", "one side is empty"),
+    ("rules.txt", "\"in\"=1 City | \"à\"=1 City", "\"in\"=1 City | \"à\"=1 Def City",
+     "nothing settles the number of Def"),
+    ("rules.txt", "VP 13 : Act", "VP 0 : Act", "the weight must be 1 or more"),
+    ("rules.txt", "VP 13 : Act", "VP[sg pl] 13 : Act", "number is said twice"),
+    ("rules.txt", "Group[to none]", "Group[to none about]", "frame is said twice"),
+    ("rules.txt", "VP 13 : Act", "VP[number=number2] 13 : Act", "number must have a value here"),
+    ("rules.txt", "NP 7 : Plain | Plain", "NP 7 : NP | NP", "the phrase NP can turn into itself without a word more"),
+    ("rules.txt", "Recipient 1 : Name | Name", "Recipient 1 : Recipient | Recipient",
+     "the phrase Recipient can turn into itself"),
+    ("rules.txt", "start Sentence", "begin Sentence", "a rule is written"),
+    ("rules.txt", "feature tail      short long", "feature tail      short short", "'short' is already one of tail"),
     ("rules.txt", "Plain Rel | Plain Rel\n", "Plain Rel , Plain Rel\n", "a rule is written"),
     ("rules.txt", "\"mais\"=1", "mais", "cannot read 'mais Clause2"),
     ("rules.txt", "feature number    sg pl", "feature number    sg pl sg2 m\nfeature gender    m f\nfeature",
@@ -310,7 +325,7 @@ WORD = "dog : chien : m\n"
     ("rules.txt", "phrase Place\n", "phrase Spot\n", "'Spot' is declared twice"),
     ("rules.txt", "category City     name", "category City     place", "where the kind is one of noun"),
     ("rules.txt", "category Never    fixed       aspect", "category Never    noun        aspect",
-     "Never inflects as a noun, so it needs the feature 'number'"),
+     "Never is of the kind noun, so it needs the feature 'number'"),
     ("words.txt", WORD, "dog : chien\n", "missing gender: say m or f"),
     ("words.txt", WORD, "dog : chien : m f\n", "gender is said twice"),
     ("words.txt", WORD, "dog : chien : m masculine\n", "unknown feature or value 'masculine'"),
@@ -319,13 +334,23 @@ WORD = "dog : chien : m\n"
     ("words.txt", WORD, "dog chien m\n", "a word is written `english : french : features`"),
     ("words.txt", WORD, "house=1 dog : chien=2 de maison=1 : m compound\n",
      "unbalanced alignment link =2: it stands in one language only"),
+    ("words.txt", WORD, "dog=8 : chien=8 : m\n", "the links of 'dog=8' must be =1 to =7"),
+    ("words.txt", WORD, "dog : - : m\n", "a word of Noun needs both languages"),
+    ("words.txt", WORD, "dog/ : chien : m\n", "'dog/' is no word"),
+    ("words.txt", WORD, "dog : chien/chiens/chienne : m\n", "must list 1 or 2 French forms (kind: noun)"),
+    ("words.txt", WORD, "Dog : chien : m\n", "'Dog' must be in small letters"),
+    ("words.txt", WORD, "dog : chien : m x0\n", "unknown feature or value 'x0'"),
+    ("words.txt", "[Noun animal]", "[Noun animal", "a heading is written"),
+    ("words.txt", "jump : sauter : ", "jump : pouvoir : ", "no rule conjugates 'pouvoir'"),
     ("words.txt", "cat : chat : m\n", WORD, "duplicate word 'dog'"),
     ("words.txt", "[Noun animal]", "[Nuon animal]", "undefined category 'Nuon'"),
     ("words.txt", "jump : sauter : ", "jump : saut : ", "'saut' is no French infinitive"),
     ("words.txt", "jump : sauter : alone/placed", "jump : sauter", "missing frame: say alone or"),
-    ("words.txt", "red : rouge\n", "red : rouge vif\n", "several words cannot inflect as a adjective"),
+    ("words.txt", "red : rouge\n", "red : rouge vif\n",
+     "a word of the kind adjective cannot be an expression of several"),
     ("conjugation.txt", "suis es est sommes êtes sont ", "suis es est sommes êtes ", "a verb is written"),
     ("conjugation.txt", "aller      :", "avoir      :", "duplicate verb 'avoir'"),
+    ("conjugation.txt", "aller      :", "all        :", "'all' is no French infinitive"),
     ("conjugation.txt", "sourire    : as rire", "sourire    : as prendre", "'sourire' must end in 'prendre'"),
 ])  # fmt: skip
 def test_a_broken_line_is_refused_by_its_number_and_reason(tmp_path, file, old, new, reason):
@@ -338,22 +363,43 @@ def test_a_broken_line_is_refused_by_its_number_and_reason(tmp_path, file, old, 
 
 
 @pytest.mark.parametrize("file, old, new, reason", [
+    ("rules.txt", "start Sentence\n", "\n", "rules.txt: a line `start Name` must name a phrase, not ''"),
     ("rules.txt", "start Sentence", "start Sentense", "rules.txt: a line `start Name` must name a phrase"),
-    ("rules.txt", "phrase Place\n", "phrase Place\nphrase Empty\n", "rules.txt: the phrase Empty has no rule"),
-    ("rules.txt", "phrase Place\n", "phrase Place\nphrase Long\nLong : Long | Long\n", "the phrase Long never ends"),
+    ("rules.txt", "phrase Place\n", "phrase Place\nphrase Empty\n", "line 126: the phrase Empty has no rule"),
+    ("rules.txt", "phrase Place\n", "phrase Place\nphrase Long\nLong : Long | Long\n",
+     "line 127: the phrase Long never ends"),
     ("rules.txt", "category City     name", "category Town     name\ncategory City     name",
-     "words.txt: the category Town has no words"),
+     "line 94: the category Town has no words in words.txt"),
 ])  # fmt: skip
 def test_what_is_wrong_as_a_whole_is_refused(tmp_path, file, old, new, reason):
     with pytest.raises(GrammarError, match=re.escape(reason)):
         Grammar(spoil(tmp_path, file, old, new)[0])
 
 
-def test_a_feature_that_nothing_settles_is_named(tmp_path):
-    folder, _ = spoil(tmp_path, "rules.txt", '"in"=1 City | "à"=1 City', '"in"=1 City | "à"=1 Def City')
+@pytest.mark.parametrize("file", ["rules.txt", "words.txt", "conjugation.txt"])
+@pytest.mark.parametrize("content", ["", "\n  \n", "# a comment alone\n"])
+def test_an_empty_file_is_refused(tmp_path, file, content):
+    folder = tmp_path / "grammar"
+    shutil.copytree(grammar.FOLDER, folder)
+    (folder / file).write_text(content, encoding="utf-8")
+    with pytest.raises(GrammarError, match=f"^{file}, line 1: the file is empty.$"):
+        Grammar(folder)
+
+
+def test_the_verbs_that_make_the_past_must_be_there(tmp_path):
+    folder, _ = spoil(tmp_path, "conjugation.txt", "avoir      :", "ravoir     :")
+    with pytest.raises(GrammarError, match="conjugation.txt: 'avoir' is missing"):
+        Grammar(folder)
+
+
+def test_a_feature_that_is_not_settled_when_its_word_is_drawn_is_named(tmp_path):
+    """Place passes its features on, so only the drawing can tell that nobody settles them."""
+    folder, _ = spoil(tmp_path, "rules.txt", "phrase Place\n", "phrase Place     number gender\n")
+    rules = folder / "rules.txt"
+    whole = rules.read_text(encoding="utf-8")
+    rules.write_text(whole.replace('"in"=1 City | "à"=1 City', '"in"=1 City | "à"=1 Def City'), encoding="utf-8")
+    drawer, rng = Grammar(folder), Random(0)
     with pytest.raises(GrammarError, match="nothing settles the (gender|number) of 'the'"):
-        drawer = Grammar(folder)
-        rng = Random(0)
         for _ in range(3000):
             drawer.sentence(rng, 20)
 

@@ -50,7 +50,10 @@ class At(NamedTuple):
 
 
 def read_lines(path: Path) -> list[tuple[At, str]]:
-    """The lines of a file that hold something, without comments; raises FileNotFoundError, in words, without it."""
+    """The lines of a file that hold something, without comments.
+
+    Raises FileNotFoundError, in words, without the file, GrammarError for one that is empty or no text.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -61,7 +64,7 @@ def read_lines(path: Path) -> list[tuple[At, str]]:
     except UnicodeDecodeError as error:
         raise GrammarError(f"{path.name} is not text in UTF-8: save it as such.") from error
     stripped = ((n, line.split("#")[0].strip()) for n, line in enumerate(text.splitlines(), 1))
-    return [(At(path.name, n), line) for n, line in stripped if line]
+    return [(At(path.name, n), line) for n, line in stripped if line] or At(path.name, 1).refuse("the file is empty")
 
 
 @dataclass
@@ -72,6 +75,7 @@ class Declared:
     features: dict[str, dict[str, int]] = field(default_factory=dict)  # a feature: its values, one bit each
     values: dict[str, tuple[str, int]] = field(default_factory=dict)  # a value or a group: its feature, its bits
     symbols: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    lines: dict[str, At] = field(default_factory=dict)  # where each of them is declared
     phrases: set[str] = field(default_factory=set)
     kinds: dict[str, str] = field(default_factory=dict)  # of the categories
     required: dict[str, list[str]] = field(default_factory=dict)
@@ -81,7 +85,7 @@ class Declared:
         """Take in one line: start, feature, group, category or phrase; raises GrammarError for one that cannot be."""
         name = words[0] if words else at.refuse(f"write `{keyword} name ...`")
         if keyword == "start":
-            self.start = name
+            self.start = name if not self.start else at.refuse("there is a start already")
         elif keyword == "feature":
             self._feature(name, words[1:], at)
         elif keyword == "group":
@@ -98,10 +102,10 @@ class Declared:
             self.features[name] = self.features.get(values[-1]) or at.refuse(f"unknown feature {values[-1]!r}")
             return
         self.features[name] = {value: 1 << n for n, value in enumerate(values)}
-        for value, bit in self.features[name].items():
+        for n, value in enumerate(values):
             if value in self.values:
                 at.refuse(f"the value {value!r} is already one of {self.values[value][0]}")
-            self.values[value] = (name, bit)
+            self.values[value] = (name, 1 << n)
 
     def _symbol(self, keyword: str, name: str, words: list[str], at: At) -> None:
         if name in self.symbols or not re.fullmatch("[A-Z][A-Za-z]*", name):
@@ -109,6 +113,7 @@ class Declared:
         kind, words = (words[0] if words else "", words[1:]) if keyword == "category" else ("", words)
         if keyword == "category" and kind not in KINDS:
             at.refuse(f"write `category {name} kind features`, where the kind is one of {', '.join(KINDS)}")
+        self.lines[name] = at
         own = self.symbols[name] = tuple(re.split("[!=]", word)[0] for word in words)
         for feature in own:
             if feature not in self.features:
@@ -117,7 +122,7 @@ class Declared:
             self.phrases.add(name)
             return
         for feature in sorted(set(KINDS[kind].get("", ())) - set(own)):
-            at.refuse(f"{name} inflects as a {kind}, so it needs the feature {feature!r}")
+            at.refuse(f"{name} is of the kind {kind}, so it needs the feature {feature!r}")
         self.kinds[name] = kind
         self.required[name] = [word[:-1] for word in words if word.endswith("!")]
         self.defaults[name] = dict(self.restricted(word, own, name, at) for word in words if "=" in word)
@@ -129,6 +134,16 @@ class Declared:
         """
         feature, bits = self.said(text, own, owner, at)
         return (feature, bits) if isinstance(bits, int) else at.refuse(f"{text!r} must name a value here")
+
+    def each(self, said: str, own: tuple[str, ...], owner: str, at: At) -> dict[str, int | str]:
+        """What brackets say, by feature; raises GrammarError for a feature that is said twice too."""
+        found: dict[str, int | str] = {}
+        for text in said.split():
+            feature, value = self.said(text, own, owner, at)
+            if feature in found:
+                at.refuse(f"{feature} is said twice")
+            found[feature] = value
+        return found
 
     def said(self, text: str, own: tuple[str, ...], owner: str, at: At) -> tuple[str, int | str]:
         """As `restricted`, but "number=number2" gives the name of the other feature."""

@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib.data.grammar_features import KINDS, GrammarError
+from course_lib.data.grammar_features import KINDS
 from course_lib.data.grammar_rules import Leaf, Rule, read_rules
 from course_lib.data.grammar_words import Word, read_conjugations, read_words
 
@@ -68,8 +68,8 @@ class Prepared:
 
     def __init__(self, folder: Path):
         self.declared, self.rules = read_rules(folder / "rules.txt")
-        self.words = read_words(folder / "words.txt", self.declared)
         self.verbs = read_conjugations(folder / "conjugation.txt")
+        self.words = read_words(folder / "words.txt", self.declared, self.verbs)
         self.features = self.declared.features
         self.values = {name: {bit: value for value, bit in bits.items()} for name, bits in self.features.items()}
         self.least = self._shortest()
@@ -79,6 +79,8 @@ class Prepared:
         }
         self.readings = {category: self._read(category) for category in self.words}
         self.telling = {category: self._tells(category) for category in self.words}
+        for rule in (rule for rules in self.rules.values() for rule in rules):
+            self._check_settled(rule)
 
     def _shortest(self) -> dict[str, int]:
         """The fewest English tokens of each phrase and each category; GrammarError for a phrase without an end."""
@@ -93,8 +95,41 @@ class Prepared:
             least |= shorter
         for phrase in sorted(self.rules):
             if least[phrase] >= ENDLESS:
-                raise GrammarError(f"rules.txt: the phrase {phrase} never ends: give it a rule without itself.")
+                self.rules[phrase][0].at.refuse(f"the phrase {phrase} never ends: give it a rule without itself")
+        self._check_growth(least)
         return least
+
+    def _check_growth(self, least: dict[str, int]) -> None:
+        """Refuse a phrase that can turn into itself and nothing else: it could do so for ever."""
+        alone: dict[str, dict[str, Rule]] = {phrase: {} for phrase in self.rules}  # what it can turn into, and by what
+        for phrase, rules in self.rules.items():
+            for rule in rules:
+                for item in rule.items:
+                    if item.symbol in alone and length(rule, least) == least[item.symbol]:
+                        alone[phrase][item.symbol] = rule
+        for phrase in sorted(alone):
+            for first, rule in alone[phrase].items():
+                reached, new = set(), {first}
+                while new:
+                    reached |= new
+                    new = {other for one in new for other in alone[one]} - reached
+                if phrase in reached:
+                    rule.at.refuse(f"the phrase {phrase} can turn into itself without a word more, and so for ever")
+
+    def _check_settled(self, rule: Rule) -> None:
+        """Refuse a rule where a word inflects by a feature that neither it, nor the rule's phrase, nor another has."""
+        own = self.declared.symbols[rule.phrase]
+        for number, item in enumerate(rule.items):
+            if item.symbol not in self.words:
+                continue
+            forms = KINDS[self.declared.kinds[item.symbol]]
+            needed = {f for leaf in (*rule.english, *rule.french) if leaf.item == number for f in forms[leaf.form]}
+            others = {outer for other in rule.items if other is not item for _, outer in other.shared}
+            for feature, outer in item.shared:
+                place = self.declared.symbols[item.symbol].index(feature)
+                said = all(bits[place] in self.values[feature] for _, bits in self.readings[item.symbol])
+                if feature in needed and outer not in own and outer not in others and not said:
+                    rule.at.refuse(f"nothing settles the {feature} of {item.symbol}: say it in brackets")
 
     def _plan(self, rule: Rule) -> Plan:
         symbols = self.declared.symbols

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib.data.grammar_features import KINDS, SIDES, At, Declared, GrammarError, read_lines
+from course_lib.data.grammar_features import CONTENT, KINDS, SIDES, At, Declared, GrammarError, read_lines
 
 ITEM = re.compile(r'(?:"([^"\s]+)"|([A-Z][A-Za-z]*)(\d?)(?:\.([a-z]+))?(?:\[([^\]]*)\])?)((?:=[1-9])*)(?:\s+|$)')
 LINE = re.compile(r"([A-Z][A-Za-z]*)(?:\[([^\]]*)\])?\s*(\d*)\s*(?:from (\d+))?\s*:([^|]*)\|([^|]*)$")
@@ -36,6 +36,7 @@ class Leaf(NamedTuple):
 class Rule(NamedTuple):
     """One rule: how it restricts the features of its phrase, its weight, the room it asks for, its items and sides."""
 
+    at: At
     phrase: str
     restrict: tuple[tuple[str, int], ...]
     weight: int
@@ -65,7 +66,7 @@ def read_rules(path: Path) -> tuple[Declared, dict[str, list[Rule]]]:
         raise GrammarError(f"{path.name}: a line `start Name` must name a phrase, not {declared.start!r}.")
     for phrase in sorted(rules):
         if not rules[phrase]:
-            raise GrammarError(f"{path.name}: the phrase {phrase} has no rule.")
+            declared.lines[phrase].refuse(f"the phrase {phrase} has no rule")
     return declared, rules
 
 
@@ -76,29 +77,41 @@ def read_rule(declared: Declared, line: str, at: At) -> Rule:
     if phrase not in declared.phrases:
         at.refuse(f"undefined phrase {phrase!r}")
     own = declared.symbols[phrase]
-    restrict = tuple(declared.restricted(word, own, phrase, at) for word in (brackets or "").split())
+    if weight == "0":
+        at.refuse("the weight must be 1 or more")
+    said = declared.each(brackets or "", own, phrase, at)
+    restrict = tuple((f, bits if isinstance(bits, int) else at.refuse(f"{f} must have a value here"))
+                     for f, bits in said.items())  # fmt: skip
     items: dict[str, Item] = {}
     sides = [_side(declared, text, items, forms, at) for text, forms in zip((english, french), SIDES, strict=True)]
     for number, (name, item) in enumerate(items.items()):
-        if item.symbol in declared.phrases and [[leaf.item for leaf in s].count(number) for s in sides] != [1, 1]:
+        times = [[leaf.item for leaf in side].count(number) for side in sides]
+        if item.symbol in declared.phrases and times != [1, 1]:
             at.refuse(f"the phrase {name} must stand once on each side")
+        if declared.kinds.get(item.symbol) in CONTENT | {"name"} and not all(times):
+            at.refuse(f"{name} stands on one side only, but what it says must be said in both languages")
     linked = [{link for leaf in side for link in leaf.links} for side in sides]
     for link in sorted(linked[0] ^ linked[1]):
         side = "English" if link in linked[0] else "French"
         at.refuse(f"unbalanced alignment link ={link}: it stands on the {side} side only")
-    return Rule(phrase, restrict, int(weight or 1), int(room or 0), tuple(items.values()), *sides)
+    return Rule(at, phrase, restrict, int(weight or 1), int(room or 0), tuple(items.values()), *sides)
 
 
 def _side(declared: Declared, text: str, items: dict[str, Item], forms: set[str], at: At) -> tuple[Leaf, ...]:
     """The leaves of one side; what stands here for the first time is added to `items`."""
     leaves: list[Leaf] = []
-    text = text.strip()
+    text = text.strip() or at.refuse("one side is empty: write / where nothing is said")
     while text and text != "/":
-        match = ITEM.match(text) or at.refuse(f"cannot read {text!r}")
+        match = ITEM.match(text) or at.refuse(
+            f"cannot read {text!r}: it should begin with a word in quotation marks or a capitalised name, "
+            "perhaps with .form, [values] and links =1 to =9"
+        )
         text = text[match.end() :]
         word, symbol, digit, form, brackets, links = match.groups(default="")
         numbers = tuple(int(link) for link in links.split("=")[1:])
         if word:
+            if word != word.lower():
+                at.refuse(f"{word!r} must be in small letters")
             leaves.append(Leaf(word, -1, "", numbers))
             continue
         name = symbol + digit
@@ -115,7 +128,7 @@ def _side(declared: Declared, text: str, items: dict[str, Item], forms: set[str]
         if name in items and brackets:
             at.refuse(f"the brackets of {name} belong where it first stands")
         if name not in items:
-            said = dict(declared.said(word, own, symbol, at) for word in brackets.split())
+            said = declared.each(brackets, own, symbol, at)
             shared = tuple((f, str(said.get(f, f))) for f in own if not isinstance(said.get(f), int))
             items[name] = Item(symbol, shared, tuple((f, bits) for f, bits in said.items() if isinstance(bits, int)))
         leaves.append(Leaf("", list(items).index(name), form, numbers))
