@@ -4,8 +4,12 @@ from itertools import islice
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
 
 from course_lib.data.long_memory import ADDING_CHANCE, adding, card, endless, recall
+from course_lib.lstm import GRU, LSTM
+from course_lib.rnn import RNN
 
 
 @pytest.mark.parametrize("batch, lag, n_symbols", [(1, 0, 1), (5, 1, 2), (64, 60, 8), (3, 200, 5)])
@@ -58,3 +62,30 @@ def test_sizes_out_of_range_are_refused_in_words():
 
 def test_the_card_says_what_chance_is():
     assert "1 in 8" in card() and "1/6" in card()
+
+
+@pytest.mark.parametrize("layer, solves", [
+    (lambda: RNN(16, 64), False),
+    (lambda: GRU(16, 35), False),
+    (lambda: LSTM(16, 30, forget_bias=1.0), False),
+    (lambda: LSTM(16, 30, forget_bias=5.0), True),
+], ids=["A", "B", "C", "D"])
+def test_the_prediction_for_lag_100_in_the_exercise_is_what_training_gives(layer, solves):
+    torch.manual_seed(0)
+    layer = layer()
+    embed, readout = nn.Embedding(8, 16), nn.Linear(layer.d_hidden, 8)
+
+    def scores(tokens):
+        return readout(layer(embed(tokens))[0][:, -1])
+
+    weights = [*embed.parameters(), *layer.parameters(), *readout.parameters()]
+    optimiser = torch.optim.AdamW(weights, lr=4e-3, weight_decay=0.0)
+    for tokens, answer in islice(endless(recall, 32, 100, seed=0), 700):
+        optimiser.zero_grad()
+        cross_entropy(scores(tokens), answer).backward()
+        nn.utils.clip_grad_norm_(weights, 1.0)
+        optimiser.step()
+    tokens, answer = recall(1000, 100, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        right = float((scores(tokens).argmax(-1) == answer).float().mean())
+    assert right >= 0.95 if solves else right <= 0.3

@@ -1,4 +1,4 @@
-"""Lesson 02: the LSTM's step, the forget gates' product, the GRU's step, three planted bugs, a start for lag 100."""
+"""Lesson 02: the LSTM's step, the forget gates' product, the GRU's step, three planted bugs, lag 100."""
 
 import itertools
 import math
@@ -477,6 +477,12 @@ STEP_MENDS = (
     (lstm_like(out=lambda c, old, o: o * tanh(old)),
      "The bug is still there. Start from h = 0 and c = 0: your new h is zero, whatever x holds. So what a step writes "
      "is not heard before the step after. The new c is right; look at how h comes about."),
+    (lambda *arguments: broken_step(*arguments)[::-1],
+     "The bug is still there, and h and c have changed places on their way out: return h, c."),
+    *((lstm_like(order="".join(order), out=lambda c, old, o: o * tanh(old)),
+       f"The bug is still there, and you read the gates in the order {', '.join(order)}. Here they lie i, f, o, g, as "
+       "the line says. Look at how h comes about.")
+      for order in itertools.permutations("ifog") if order != tuple("ifog")),
     (updated_twice, "Now c moves on twice on its way to h: the h that comes back is a step ahead of the c beside it."),
     (lstm_like(cell=lambda c, i, f, o, g: f * c + i * g, out=lambda c, old, o: o * tanh(c - old)),
      "Your h shows only what has changed in c. Old memories must be heard too."),
@@ -507,8 +513,8 @@ def broken_run(x, h, c, w_x, w_h, b):
     """The LSTM along a sequence. x (B, T, D), h and c (B, H) at the start -> hs (B, T, H), the last c (B, H)."""
     hs = []
     for t in range(x.shape[1]):
-        out, c = lstm_step(x[:, t], h, c, w_x, w_h, b)
-        hs.append(out)
+        h_t, c = lstm_step(x[:, t], h, c, w_x, w_h, b)
+        hs.append(h_t)
     return torch.stack(hs, dim=1), c
 
 
@@ -538,6 +544,8 @@ RUNS = (
     (run_like(carry=lambda new, old, hs, first: (first[0], new[1])),
      "The bug is still there. The first step is right, the others are not: of the state hs[:, 0] no later gate ever "
      "hears. Two things must travel from step to step; look at what each call of `lstm_step` is given."),
+    (run_like(carry=lambda new, old, hs, first: (first[0], new[1]), shown=lambda new, old: old[0]),
+     "hs holds the h that came in, at every step. Two things must travel from step to step, and the new h is lost."),
     (run_like(carry=lambda new, old, hs, first: (new[0], first[1]), last=lambda new, first: first[1]),
      "Now h travels and c does not: every step starts from the first c, and that one comes back. Both must travel."),
     (run_like(carry=lambda new, old, hs, first: (new[0], first[1])),
@@ -785,6 +793,28 @@ def check_lag_100(answer) -> str | None:
             f"The gate must be open {'wider' if b < lag_100() else 'less wide'}.")
 
 
+# 8 · a prediction; tests/test_long_memory.py trains the four ---------------------------------------------------
+
+
+def predict_100():
+    return "D"
+
+
+PREDICTIONS = (
+    ("A", "At its start, the plain network's gradient over 100 steps is about 1e-17 of what it was. Nothing in 700 "
+          "steps tells it what the first symbol has to do with the answer."),
+    ("B", "With b = 0 the gate z starts at one half: after 100 steps 2 ** -100 of the state is left. At lag 24 it "
+          "failed already."),
+    ("C", "With b = 1 the gate starts at 0.73, and 0.73 ** 100 is 1e-14. At lag 24 it failed already."),
+)
+
+
+def check_predict_100(answer) -> str | None:
+    if not isinstance(answer, str) or answer.strip().upper() not in ("A", "B", "C", "D"):
+        return 'Answer with one letter in quotes: "A", "B", "C" or "D".'
+    return dict(PREDICTIONS).get(answer.strip().upper())
+
+
 EXERCISES = [
     Exercise(
         name="my_lstm_step", lesson="lstm_gradient_flow", title="The step of the LSTM", check=check_lstm_step,
@@ -839,6 +869,12 @@ EXERCISES = [
         hints=("When nothing is written, every step multiplies c by f. After 100 steps f ** 100 of it is left.",
                "f ** 100 = 1/2 gives f = 2 ** (-1/100), about 0.9931. But f = sigmoid(b).",
                "Undo the sigmoid: b = log(f / (1 - f)), with the natural logarithm.")),
+    Exercise(
+        name="predict_100", lesson="lstm_gradient_flow", title="Predict: who solves lag 100?",
+        check=check_predict_100, solution=predict_100, value=True,
+        wrong=(*PREDICTIONS, ("E", "one letter in quotes")),
+        hints=("At the start, which share of a state is left after 100 steps? For a gate about sigmoid(b) ** 100.",
+               "sigmoid(0) = 0.5, sigmoid(1) = 0.73, sigmoid(5) = 0.993. Raise each to the power of 100.")),
 ]
 
 QUIZ = [
@@ -858,7 +894,7 @@ QUIZ = [
         ("For ever, since a gate at 1 is fully open.",
          "The bias is 1, the gate is sigmoid(1) = 0.73. It multiplies at every step."),
         ("One step, exactly as a plain RNN does.",
-         "Neither of them stops at one step. Here what is left shrinks by 0.73 a step, rather slowly at first."),
+         "Neither of them stops at one step. Here what is left shrinks to 0.73 of itself at every step."),
         ("It cannot be said before the network is trained.",
          "What it learns cannot be said, but where it starts can: f is about sigmoid(1) in every unit."),
     ), correct=0),
