@@ -30,6 +30,23 @@ def test_lstm_step_by_eye():
     assert_close(h, torch.tensor([[math.tanh(3.5) / 2]]))
 
 
+def test_lstm_step_gives_the_known_numbers_of_a_well_known_assignment():
+    """Inputs and results as given out with Stanford's CS231n, assignment 3, LSTM captioning: step forward."""
+    def line(start, end, *shape):
+        return torch.linspace(start, end, math.prod(shape), dtype=torch.float64).reshape(shape)
+
+    h, c = lstm_step(line(-0.4, 1.2, 3, 4), line(-0.3, 0.7, 3, 5), line(-0.4, 0.9, 3, 5),
+                     line(-2.1, 1.3, 4, 20), line(-0.7, 2.2, 5, 20), line(0.3, 0.7, 20))
+    assert_close(h, torch.tensor([[0.24635157, 0.28610883, 0.32240467, 0.35525807, 0.38474904],
+                                  [0.49223563, 0.55611431, 0.61507696, 0.66844003, 0.71591810],
+                                  [0.56735664, 0.66310127, 0.74419266, 0.80889665, 0.85829900]]).double(),
+                 atol=1e-7, rtol=1e-6)
+    assert_close(c, torch.tensor([[0.32986176, 0.39145139, 0.45155600, 0.51014116, 0.56717407],
+                                  [0.66382255, 0.76674007, 0.87195994, 0.97902709, 1.08751345],
+                                  [0.74192008, 0.90592151, 1.07717006, 1.25120233, 1.42395676]]).double(),
+                 atol=1e-7, rtol=1e-6)
+
+
 def test_lstm_step_takes_the_gates_in_the_order_i_f_o_g():
     x, h, c = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[5.0, -4.0]])
     for opened, expected in ((0, 0.5 * c), (1, c), (2, 0.5 * c), (3, 0.5 * c + 0.5)):
