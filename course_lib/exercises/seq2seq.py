@@ -372,7 +372,7 @@ QUIZ = [
          "Nearly every word, given all right words before it. A sentence needs all of them, read from itself."),
         ("Only if the code is wrong.", "It needs no bug: the two numbers measure different things."),
         ("Yes: perplexity reads the right words before each word; free running has only its own.",
-         "Yes. And one wrong word in twenty is enough to spoil every sentence of twenty words."),
+         "Yes. And with one word in ten wrong, hardly a sentence of twenty words stays whole."),
         ("Only if the test set was also trained on.", "Then the sentences would come out right all the more."),
     ), correct=2),
     Quiz("wider_beam", "A beam of 50 finds a sentence of higher probability than a beam of 5. Is it a better one?", (
