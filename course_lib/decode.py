@@ -70,12 +70,15 @@ def beam_search(step: Callable, state, start: Tensor, end: int, max_len: int, wi
 
         log p(Y) / lp(Y),   lp(Y) = ((5 + |Y|) / 6) ^ length_penalty      (Wu et al., 2016, section 7, equation 14)
 
-    where |Y| counts the end. A hypothesis that ends keeps its seat in the beam, so that nothing found is lost (after
-    Sutskever et al., 2014, section 3.2); a sentence is done when all its seats have ended. width 1 is `greedy`; a beam
-    as wide as there are sentences is exhaustive search. start, max_len and errors as for `greedy`; a hypothesis
-    cut at max_len competes like one that ended. For the winner's attention weights run the model over its tokens.
+    where |Y| counts the end. A hypothesis that ends keeps its seat in the beam, so that nothing found is lost
+    (Sutskever et al., 2014, section 3.2, take it out to a list of its own); a sentence is done when all its seats
+    have ended. width 1 is `greedy`; a beam as wide as there are sentences is exhaustive search. start, max_len and
+    errors as for `greedy`, and for a length_penalty below 0; a hypothesis cut at max_len competes like one that
+    ended. For the winner's attention weights run the model over its tokens.
     """
     _check(start, max_len=max_len, width=width)
+    if not 0 <= length_penalty < math.inf:
+        raise ValueError(f"length_penalty must be 0 or more; got {length_penalty}.")
     first = torch.arange(len(start), device=start.device)[:, None]  # (B, 1)
     written, ended, score = start[:, None, None], torch.zeros_like(start, dtype=torch.bool)[:, None], None
     for _ in range(max_len):
@@ -107,7 +110,8 @@ def translate(model, source_words, target_words, sentences: Sequence, max_len: i
     """Sentences, as text or as tokens, through a model that offers `decoding` -> their translations, in tokens.
 
     source_words, target_words: the tokenizers of both sides; a word that the first does not know is read as unknown.
-    width 1 is `greedy`, more is `beam_search`; both stop after max_len steps. Raises what these and `batch` raise.
+    An empty sentence has an empty translation. width 1 is `greedy`, more is `beam_search`; both stop after max_len
+    steps. Raises what these and `batch` raise.
     """
     source, mask = source_words.batch(sentences)  # (B, S)
     device = next(model.parameters()).device
@@ -116,7 +120,8 @@ def translate(model, source_words, target_words, sentences: Sequence, max_len: i
         found = greedy(**ask)
     else:
         found = beam_search(**ask, width=width, length_penalty=length_penalty)
-    return [target_words.decode(tokens) for tokens in found.tokens]
+    return [target_words.decode(tokens) if read else []
+            for tokens, read in zip(found.tokens, mask.any(dim=1).tolist(), strict=True)]
 
 
 def exact_match(found: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> float:
@@ -131,8 +136,8 @@ def _check(start: Tensor, **counts: int) -> None:
         raise ValueError(f"start must hold one token id for each sentence, shape (sentences,), at least one; got "
                          f"{start.dtype} of shape {tuple(start.shape)}.")
     for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} must be 1 or more; got {count}.")
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"{name} must be a whole number, 1 or more; got {count}.")
 
 
 def _log_softmax(scores: Tensor, n_rows: int, end: int) -> Tensor:

@@ -272,7 +272,7 @@ def test_bad_input_is_refused_in_words(search):
     for changed, words in [({"start": torch.zeros(0).long()}, "at least one"),
                            ({"start": torch.zeros(2, 1).long()}, r"\(sentences,\)"),
                            ({"start": torch.zeros(2)}, "float32"),
-                           ({"max_len": 0}, "max_len must be 1 or more; got 0"),
+                           ({"max_len": 0}, "max_len must be a whole number, 1 or more; got 0"),
                            ({"end": 4}, "from 0 to 3; got 4"),
                            ({"end": -1}, "from 0 to 3")]:
         with pytest.raises(ValueError, match=words):
@@ -281,8 +281,12 @@ def test_bad_input_is_refused_in_words(search):
                           (torch.zeros(3, 4), r"\(2, vocabulary\); got \(3, 4\)")]:
         with pytest.raises(ValueError, match=words):
             search(lambda tokens, state, scores=scores: (scores, state), None, torch.zeros(2).long(), END, 5)
-    with pytest.raises(ValueError, match="width must be 1 or more; got 0"):
-        beam_search(**model, max_len=5, width=0)
+    for width in (0, 2.5):
+        with pytest.raises(ValueError, match=f"width must be a whole number, 1 or more; got {width}"):
+            beam_search(**model, max_len=5, width=width)
+    for penalty in (-0.1, math.nan, math.inf):
+        with pytest.raises(ValueError, match="length_penalty must be 0 or more"):
+            beam_search(**model, max_len=5, length_penalty=penalty)
 
 
 def test_translate_is_the_search_over_the_tokenizers_ids():
@@ -295,8 +299,8 @@ def test_translate_is_the_search_over_the_tokenizers_ids():
         ask = {**model.decoding(source, mask.sum(1)), "max_len": 7}
         ids = greedy(**ask).tokens if width == 1 else beam_search(**ask, width=width, length_penalty=1.0).tokens
         found = translate(model, read, write, sentences, max_len=7, width=width, length_penalty=1.0)
-        assert found == [write.decode(row) for row in ids]
-        assert found[0] == found[4]
+        assert found == [write.decode(row) if sentence else [] for row, sentence in zip(ids, sentences, strict=True)]
+        assert found[0] == found[4] and found[2] == []
         alone = [translate(model, read, write, [s], 7, width, 1.0)[0] for s in sentences]
         assert found == alone  # neighbours and their padding do not matter
     with pytest.raises(ValueError, match="no sentence"):
