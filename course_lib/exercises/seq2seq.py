@@ -282,8 +282,8 @@ BEAMS = (
     (wrong_beam(finished="first"),
      "You return a cut hypothesis only where none has ended. It competes like the ended ones: the largest sum wins."),
     (wrong_beam(beside="reached", finished="only"),
-     "Two things: you return only from the list of those that have ended, though one that was cut at `max_len` competes "
-     "too; and what has ended leaves its seat to others, where it must go on occupying it."),
+     "Two things: you return only from the list of those that have ended, though one that was cut at `max_len` "
+     "competes too; and what has ended leaves its seat to others, where it must go on occupying it."),
     (wrong_beam(beside="all"),
      "What has ended stands in a list of its own in yours, beside `width` hypotheses that go on. An ended hypothesis "
      "must go on occupying a seat: width - len(ended) seats are left."),
