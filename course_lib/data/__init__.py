@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import ModuleType
+
+    from datasets import Dataset, DatasetDict
 
 SPLITS = ("train", "validation", "test")
 
@@ -60,6 +63,31 @@ def read_packaged(pinned: str, pattern: str, checksum: str) -> list[tuple[Path, 
     return list(zip(files, contents, strict=True))
 
 
+def datasets_package() -> ModuleType:
+    """The package `datasets`, imported when it is needed; ModuleNotFoundError, in a sentence, where it is missing."""
+    try:
+        import datasets
+    except ModuleNotFoundError as missing:
+        if missing.name != "datasets":
+            raise
+        raise ModuleNotFoundError(
+            "A table of a corpus needs the package datasets, which is missing: run `pip install datasets==5.2.0`, or "
+            "take the rows, pairs or arrays of the same module, which need no package."
+        ) from None
+    return datasets
+
+
+def tables(columns: Sequence[str], rows: Mapping[str, Iterable[tuple]]) -> DatasetDict:
+    """A `datasets.DatasetDict` of each split's rows, a value for each column; raises as `datasets_package` does."""
+    package = datasets_package()
+
+    def table(split: str) -> Dataset:
+        values = zip(*rows[split], strict=True)
+        return package.Dataset.from_dict({name: list(column) for name, column in zip(columns, values, strict=True)})
+
+    return package.DatasetDict({split: table(split) for split in SPLITS})
+
+
 def from_hub(source: str, known: dict[str, tuple[str, str]], instead: str) -> DatasetDict:
     """A data set of the Hugging Face hub: `source` is "hub:<name>", `known`: names to (repository, config).
 
@@ -69,7 +97,7 @@ def from_hub(source: str, known: dict[str, tuple[str, str]], instead: str) -> Da
     if source not in targets:
         raise ValueError(f"source must be 'embedded' or one of {sorted(targets)}, not {source!r}.")
     advice = f"use the corpus that needs no network instead: {instead}."
-    from datasets import load_dataset
+    load_dataset = datasets_package().load_dataset
     from huggingface_hub import constants
 
     # HF_HUB_OFFLINE counts as the library read it; then only what an earlier call has cached can be had.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from course_lib.data import dates, digits, grammar, interface, long_memory, plays
+from course_lib.data import dates, digits, grammar, interface, long_memory, order, plays
+from course_lib.data.beside import write_beside
 
 README = Path(__file__).resolve().parents[2] / "data" / "README.md"
 OPENING = """# The data of this course
@@ -19,17 +19,15 @@ is written by `python -m course_lib.data`.
 
 def readme() -> str:
     """The whole text of data/README.md: an opening and the card of every corpus."""
-    corpora = (plays, dates, grammar, interface, digits, long_memory)
+    corpora = (plays, dates, grammar, interface, digits, long_memory, order)
     return "\n".join([OPENING, *(corpus.card() for corpus in corpora)])
 
 
 def main() -> None:
-    """Write the file beside its place and rename it; raises FileNotFoundError outside a checkout."""
+    """Write the file; raises FileNotFoundError outside a checkout."""
     if not README.parent.is_dir():
         raise FileNotFoundError(f"{README.parent} does not exist: run this in a checkout of the course.")
-    part = README.with_suffix(".part")
-    part.write_text(readme(), encoding="utf-8", newline="\n")
-    os.replace(part, README)
+    write_beside(README, readme())
     print(f"wrote {README}")
 
 

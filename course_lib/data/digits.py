@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from course_lib.data import SPLITS, check_split, read_packaged, sha256
+from course_lib.data import SPLITS, check_split, datasets_package, read_packaged, sha256
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict
+    from datasets import Dataset, DatasetDict
 
 VERSION = 1  # of the split: raise it when it changes
 PACKAGE = "scikit-learn==1.9.1"
@@ -24,17 +24,17 @@ def load() -> DatasetDict:
     """The digits as a `datasets.DatasetDict` (train, validation, test) in torch format: image (8, 8), label.
 
     `load()["train"][:]["image"]` is a float32 tensor (N, 8, 8), ink from 0 (none) to 1.
-    Raises ModuleNotFoundError without scikit-learn, RuntimeError when its file is not the one we know.
+    Raises ModuleNotFoundError without scikit-learn or `datasets`, RuntimeError when its file is not the one we know.
     """
-    from datasets import Array2D, ClassLabel, Dataset, DatasetDict, Features
-
-    features = Features({"image": Array2D((8, 8), "float32"), "label": ClassLabel(names=list("0123456789"))})
+    package = datasets_package()
+    ink, digit = package.Array2D((8, 8), "float32"), package.ClassLabel(names=list("0123456789"))
+    features = package.Features({"image": ink, "label": digit})
 
     def table(split: str) -> Dataset:
         images, labels = arrays(split)
-        return Dataset.from_dict({"image": images, "label": labels}, features=features).with_format("torch")
+        return package.Dataset.from_dict({"image": images, "label": labels}, features=features).with_format("torch")
 
-    return DatasetDict({split: table(split) for split in SPLITS})
+    return package.DatasetDict({split: table(split) for split in SPLITS})
 
 
 def arrays(split: str) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from course_lib.data import SPLITS, Pair, check_split, sha256
+from course_lib.data import SPLITS, Pair, check_split, sha256, tables
 from course_lib.data.interface_source import (
     LOCALES,
     PACK,
@@ -41,13 +41,7 @@ def load(language: str = "fr") -> DatasetDict:
     `language` is one of 29, "de" or "zh_TW" for example; all but French need a package of their own. Raises
     ValueError for a language that has none, ModuleNotFoundError where it is missing, RuntimeError when damaged.
     """
-    from datasets import Dataset, DatasetDict
-
-    def table(split: str) -> Dataset:
-        columns = zip(*rows(split, language), strict=True)
-        return Dataset.from_dict({name: list(c) for name, c in zip(Row._fields, columns, strict=True)})
-
-    return DatasetDict({split: table(split) for split in SPLITS})
+    return tables(Row._fields, {split: rows(split, language) for split in SPLITS})
 
 
 def pairs(split: str, language: str = "fr") -> list[Pair]:

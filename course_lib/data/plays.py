@@ -7,7 +7,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from course_lib.data import SPLITS, check_split, from_hub, sha256
+from course_lib.data import SPLITS, check_split, from_hub, sha256, tables
 from course_lib.data.plays_source import PACKAGE, PLAIN, Row, parse, sources
 
 if TYPE_CHECKING:
@@ -36,18 +36,12 @@ def load(source: str = "embedded") -> DatasetDict:
 
     Columns play, genre, act, scene, speaker, kind ("speech" or "direction") and text. A direction that
     interrupts a speech stays in its text, in square brackets. `source="hub:wikitext"` fetches WikiText-103
-    instead, with the one column text. Raises ModuleNotFoundError without the package, RuntimeError when its
-    files are not those we know, ValueError for an unknown source, ConnectionError without the hub.
+    instead, with the one column text. Raises ModuleNotFoundError without its package or `datasets`, RuntimeError
+    when its files are not those we know, ValueError for an unknown source, ConnectionError without the hub.
     """
     if source != "embedded":
         return from_hub(source, HUB, "plays.load()")
-    from datasets import Dataset, DatasetDict
-
-    def table(split: str) -> Dataset:
-        columns = zip(*rows(split), strict=True)
-        return Dataset.from_dict({name: list(c) for name, c in zip(Row._fields, columns, strict=True)})
-
-    return DatasetDict({split: table(split) for split in SPLITS})
+    return tables(Row._fields, {split: rows(split) for split in SPLITS})
 
 
 def text(split: str) -> str:

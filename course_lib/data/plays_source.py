@@ -38,8 +38,11 @@ ONE_PLAY = {
     # Words taken for a speaker, because they end in a capital letter.
     "love-s-labours-lost": [
         (r"\n\*\*Here stand I\*\* *\n", "Here stand I: "),
-        (r"^_(From women) ('s eyes this doctrine I derive;) (They are the ground, the books,)\n(the academes)"
-         r" (From whence doth spring the true Promethean fire)_$", r"\1\2\n\3 \4\n\5"),
+        (
+            r"^_(From women) ('s eyes this doctrine I derive;) (They are the ground, the books,)\n(the academes)"
+            r" (From whence doth spring the true Promethean fire)_$",
+            r"\1\2\n\3 \4\n\5",
+        ),
     ],
     "measure-for-measure": [
         (r"\A## ACT I$", "# Measure for Measure\n\n## ACT I"),

@@ -8,11 +8,13 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib.data import Pair, grammar_english, grammar_french
-from course_lib.data.grammar_features import CONTENT, KINDS, GrammarError
-from course_lib.data.grammar_plan import Args, Choices, Frame, Plan, Prepared, Reading
-from course_lib.data.grammar_rules import Leaf
-from course_lib.data.grammar_words import Word, inflected
+from course_lib.data import Pair
+from course_lib.data.grammar import english as in_english
+from course_lib.data.grammar import french as in_french
+from course_lib.data.grammar.features import CONTENT, KINDS, GrammarError
+from course_lib.data.grammar.plan import Args, Choices, Frame, Plan, Prepared, Reading
+from course_lib.data.grammar.rules import Leaf
+from course_lib.data.grammar.words import Word, inflected
 
 TRIES = 4  # of a rule or a word in one place, before the place is given up
 LINKS = 10  # numbers kept for the links of one rule
@@ -163,8 +165,8 @@ class Grammar:
 
     def _finish(self, english: list[Placed], french: list[Placed]) -> Sentence:
         """The words inflected, joined and aligned."""
-        left = grammar_english.join([token for placed in english for token in self._tokens(placed, 0)])
-        right = grammar_french.join([token for placed in french for token in self._tokens(placed, 1)])
+        left = in_english.join([token for placed in english for token in self._tokens(placed, 0)])
+        right = in_french.join([token for placed in french for token in self._tokens(placed, 1)])
         places: dict[int, list[int]] = {}
         for i, (_, links) in enumerate(left):
             for link in links:
@@ -211,7 +213,7 @@ class Grammar:
                 for side, leaves in enumerate(plan.sides):
                     for leaf, _ in leaves:
                         found[side].update(self._written(plan, leaf, own, side))
-        return grammar_english.written(found[0]), grammar_french.written(found[1])
+        return in_english.written(found[0]), in_french.written(found[1])
 
     def _written(self, plan: Plan, leaf: Leaf, own: Frame, side: int) -> Iterator[str]:
         """What a leaf can write where its rule's frame is `own`."""

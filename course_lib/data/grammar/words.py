@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from course_lib.data import grammar_english, grammar_french
-from course_lib.data.grammar_features import CONTENT, At, Declared, GrammarError, read_lines
-from course_lib.data.grammar_french import Conjugation
+from course_lib.data.grammar import english as in_english
+from course_lib.data.grammar import french as in_french
+from course_lib.data.grammar.features import CONTENT, At, Declared, GrammarError, read_lines
+from course_lib.data.grammar.french import Conjugation
 
 AUXILIARIES = {"avoir", "être"}
 # How many forms a word of each kind may list in English and in French.
@@ -148,8 +149,8 @@ def inflected(word: Word, side: int, form: str, values: dict[str, str], verbs: d
     def inflect(token: str) -> str:
         forms = tuple(token.split("/"))
         if side == 0:
-            return grammar_english.inflect(word.kind, forms, form, values)
-        return grammar_french.inflect(word.kind, forms, form, values, verbs)
+            return in_english.inflect(word.kind, forms, form, values)
+        return in_french.inflect(word.kind, forms, form, values, verbs)
 
     return [inflect(token) if n == head or "/" in token else token for n, token in enumerate(tokens)]
 

@@ -7,9 +7,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib.data.grammar_features import KINDS
-from course_lib.data.grammar_rules import Leaf, Rule, read_rules
-from course_lib.data.grammar_words import Word, read_conjugations, read_words
+from course_lib.data.grammar.features import KINDS
+from course_lib.data.grammar.rules import Leaf, Rule, read_rules
+from course_lib.data.grammar.words import Word, read_conjugations, read_words
 
 ENDLESS = 10**9
 

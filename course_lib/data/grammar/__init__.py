@@ -12,14 +12,14 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from course_lib.data import SPLITS, Pair, check_split, sha256
-from course_lib.data.grammar_derive import Grammar, Sentence
+from course_lib.data import SPLITS, Pair, check_split, datasets_package, sha256, tables
+from course_lib.data.grammar.derive import Grammar, Sentence
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
 VERSION = 1  # of the grammar, the draws and the split: raise it when one of them changes
-FOLDER = Path(__file__).resolve().parents[2] / "data" / "grammar"
+FOLDER = Path(__file__).resolve().parents[3] / "data" / "grammar"
 SIZES = {"train": 20_000, "validation": 1_000, "test": 1_000}
 FEWEST, MOST = 5, 40  # English tokens, punctuation counted
 PATIENCE = 20_000  # draws in a row that bring no new sentence: then there are no more
@@ -36,15 +36,10 @@ def load(sizes: dict[str, int] | None = None, max_words: int = MOST, seed: int =
     wrong = set(sizes or {}) - set(SPLITS)
     if wrong:
         raise ValueError(f"sizes names the splits 'train', 'validation' and 'test', not {sorted(map(repr, wrong))}.")
+    datasets_package()  # where it is missing, that is said before the time that drawing takes
     drawn = {split: pairs(split, (sizes or {}).get(split), max_words, seed) for split in SPLITS}
-    from datasets import Dataset, DatasetDict
-
-    def table(split: str) -> Dataset:
-        rows = [(join(p.source), join(p.target), *p) for p in drawn[split]]
-        names = ("source", "target", "source_tokens", "target_tokens", "alignment")
-        return Dataset.from_dict(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
-
-    return DatasetDict({split: table(split) for split in SPLITS})
+    names = ("source", "target", "source_tokens", "target_tokens", "alignment")
+    return tables(names, {s: [(join(p.source), join(p.target), *p) for p in drawn[s]] for s in SPLITS})
 
 
 def pairs(split: str, size: int | None = None, max_words: int = MOST, seed: int = 0) -> list[Pair]:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib.data.grammar_features import CONTENT, KINDS, SIDES, At, Declared, GrammarError, read_lines
+from course_lib.data.grammar.features import CONTENT, KINDS, SIDES, At, Declared, GrammarError, read_lines
 
 ITEM = re.compile(r'(?:"([^"\s]+)"|([A-Z][A-Za-z]*)(\d?)(?:\.([a-z]+))?(?:\[([^\]]*)\])?)((?:=[1-9])*)(?:\s+|$)')
 LINE = re.compile(r"([A-Z][A-Za-z]*)(?:\[([^\]]*)\])?\s*(\d*)\s*(?:from (\d+))?\s*:([^|]*)\|([^|]*)$")

@@ -8,8 +8,8 @@ from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING
 
-from course_lib.data import SPLITS, Pair, check_split, sha256
-from course_lib.data.dates_source import PACKAGES, Language, Sentence, align
+from course_lib.data import SPLITS, Pair, check_split, sha256, tables
+from course_lib.data.dates.source import PACKAGES, Language, Sentence, align
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,26 +38,21 @@ def load(
     what target token j says), n_dates. A sentence lists `n_dates` dates, a number or (fewest, most). Styles: "full"
     has the weekday, "long" has not, "words" is long with the year in words. Digits: "cldr", those the language writes
     by default, "native", those of its script, or "latin". `sizes` may give another number of rows for a split.
-    Raises ValueError, in words, for anything else, ModuleNotFoundError without babel or num2words.
+    Raises ValueError, in words, for anything else, ModuleNotFoundError without babel, num2words or `datasets`.
     """
     wrong = set(sizes or {}) - set(SPLITS)
     if wrong:
         raise ValueError(f"sizes names the splits 'train', 'validation' and 'test', not {sorted(map(repr, wrong))}.")
     sizes = SIZES | (sizes or {})
-    from datasets import Dataset, DatasetDict
-
     names = ("source", "target", "source_tokens", "target_tokens", "alignment", "n_dates")
     # Asked for all three before any is written: what is wrong with one is said at once.
     asked = {s: _sentences(s, source, target, n_dates, sizes[s], seed, style, digits) for s in SPLITS}
 
-    def table(split: str) -> Dataset:
-        rows = [
-            (here.text, there.text, here.tokens, there.tokens, align(here.roles, there.roles), n)
-            for n, here, there in asked[split]
-        ]
-        return Dataset.from_dict(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    def rows(split: str) -> Iterator[tuple]:
+        for n, here, there in asked[split]:
+            yield here.text, there.text, here.tokens, there.tokens, align(here.roles, there.roles), n
 
-    return DatasetDict({split: table(split) for split in SPLITS})
+    return tables(names, {split: rows(split) for split in SPLITS})
 
 
 def pairs(
