@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from course_lib.attention_views.maps import Maps
-from course_lib.plots import GREY, Picture, attention, axes, drawable, heatmap, picture
+from course_lib.show.attention_views.maps import Maps
+from course_lib.show.letters import drawable
+from course_lib.show.plots import GREY, Picture, attention, axes, heatmap, picture
 
 
 def scaled(unnormalised: str) -> str:
@@ -14,9 +15,11 @@ def scaled(unnormalised: str) -> str:
 def map_still(weights: np.ndarray, maps: Maps, where: str, unnormalised: str = "") -> Picture:
     """One map (T_q, T_k) as a picture whose text names what stands out in it."""
     row, column = np.unravel_index(weights.argmax(), weights.shape)
-    alt = (f"Attention, {where}: {len(maps.queries)} rows that look, {len(maps.keys)} columns that are looked at."
-           f"{scaled(unnormalised)} The largest weight, {weights[row, column]:.2f}, goes from {maps.queries[row]} to "
-           f"{maps.keys[column]}.")
+    alt = (
+        f"Attention, {where}: {len(maps.queries)} rows that look, {len(maps.keys)} columns that are looked at."
+        f"{scaled(unnormalised)} The largest weight, {weights[row, column]:.2f}, goes from {maps.queries[row]} to "
+        f"{maps.keys[column]}."
+    )
     return picture(attention(weights, maps.queries, maps.keys, title=_title(where)), alt=alt)
 
 
@@ -36,9 +39,11 @@ def mosaic_still(maps: Maps, layers: list[int], heads: list[int], name: str, unn
     for i in range(1, len(layers)):
         ax.axhline(i * rows - 0.5, color=GREY, linewidth=1.5, linestyle="-")
     layer, head, row, column = np.unravel_index(maps.weights.argmax(), maps.weights.shape)
-    alt = (f"{what}: {len(layers)} rows of {len(heads)} maps.{scaled(unnormalised)} The largest weight, "
-           f"{maps.weights.max():.2f}, is in layer {layers[layer]}, head {heads[head]}, from {maps.queries[row]} to "
-           f"{maps.keys[column]}.")
+    alt = (
+        f"{what}: {len(layers)} rows of {len(heads)} maps.{scaled(unnormalised)} The largest weight, "
+        f"{maps.weights.max():.2f}, is in layer {layers[layer]}, head {heads[head]}, from {maps.queries[row]} to "
+        f"{maps.keys[column]}."
+    )
     return picture(ax, alt=alt)
 
 
@@ -49,8 +54,11 @@ def vectors_still(values: np.ndarray, names: list[str], what: str) -> Picture:
     step = -(-len(names) // 40)
     ax.set_yticks(range(0, len(names), step), list(map(drawable, names[::step])), fontsize=11, parse_math=False)
     row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
-    return picture(ax, alt=f"{what}: {values.shape[0]} vectors of {values.shape[1]} numbers. The largest in size, "
-                           f"{values[row, column]:.2f}, is component {column} of {names[row]}.")
+    return picture(
+        ax,
+        alt=f"{what}: {values.shape[0]} vectors of {values.shape[1]} numbers. The largest in size, "
+        f"{values[row, column]:.2f}, is component {column} of {names[row]}.",
+    )
 
 
 def _title(what: str) -> str:

@@ -3,9 +3,17 @@
 import html
 from collections.abc import Callable
 
-import ipywidgets
+from course_lib.show.plots import Picture, quickly
 
-from course_lib.plots import Picture, quickly
+try:
+    import ipywidgets
+except ModuleNotFoundError as missing:
+    if missing.name != "ipywidgets":
+        raise
+    raise ModuleNotFoundError(
+        "Controls need the package ipywidgets, which is missing: run `pip install ipywidgets==8.1.9`, then restart "
+        "the kernel."
+    ) from None
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -25,10 +33,16 @@ def explore(draw: Callable[..., Picture], **controls) -> Control:
     """Bind controls to draw(**values) -> Picture, which is called anew, with all values, whenever one of them moves.
 
     Each control is (label, start, low, high, step) for a slider, whole numbers or fractions, or (label, start, options)
-    for a menu. Raises ValueError for any other form. A value that draw cannot draw is answered with its own sentence.
+    for a menu. Raises ValueError for any other form, TypeError where draw gives no Picture. A value that draw cannot
+    draw is answered with its own sentence.
     """
     made = {name: _control(name, spec) for name, spec in controls.items()}
     first = draw(**{name: control.value for name, control in made.items()})
+    if not isinstance(first, Picture):
+        raise TypeError(
+            f"What a control draws must come back as picture(ax, alt=...); got {type(first).__name__}: "
+            "is there a `return picture(...)` missing?"
+        )
     shown = ipywidgets.HTML(first._repr_html_())
 
     def redraw(_change=None) -> None:
@@ -36,13 +50,16 @@ def explore(draw: Callable[..., Picture], **controls) -> Control:
             with quickly():
                 shown.value = draw(**{name: control.value for name, control in made.items()})._repr_html_()
         except Exception as error:  # the student sees the sentence, and the control stays alive
-            shown.value = f"<p role='alert'>{html.escape(str(error) or type(error).__name__)}</p>"
+            text = (str(error) or type(error).__name__).encode("utf-8", "backslashreplace").decode()
+            shown.value = f"<p role='alert'>{html.escape(text)}</p>"
 
     for control in made.values():
         control.observe(redraw, names="value")
     labels = ", ".join(control.description.rstrip(":") for control in made.values())
-    still = (f'{first._repr_html_()}<p style="margin:.2em 0;opacity:.8">Still picture. Run the cell to move: '
-             f'<strong>{html.escape(labels)}</strong>.</p>')
+    still = (
+        f'{first._repr_html_()}<p style="margin:.2em 0;opacity:.8">Still picture. Run the cell to move: '
+        f"<strong>{html.escape(labels)}</strong>.</p>"
+    )
     plain = f"{first!r}\nStill picture. Run the cell to move: {labels}."
     return Control(ipywidgets.VBox([*made.values(), shown]), still, plain)
 
@@ -56,5 +73,6 @@ def _control(name: str, spec: tuple) -> ipywidgets.Widget:
     if isinstance(spec, tuple) and len(spec) == 3:
         label, start, options = spec
         return ipywidgets.Dropdown(description=label, value=start, options=options, tooltip=label, **look)
-    raise ValueError(f"Control {name!r} must be (label, start, low, high, step) or (label, start, options); "
-                     f"got {spec!r}.")
+    raise ValueError(
+        f"Control {name!r} must be (label, start, low, high, step) or (label, start, options); got {spec!r}."
+    )

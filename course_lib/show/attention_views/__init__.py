@@ -15,10 +15,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from course_lib.attention_views.frame import framed
-from course_lib.attention_views.maps import Maps, as_shares, bounded, chosen, kinds, layered, match, rounded, tokens
-from course_lib.attention_views.stills import map_still, mosaic_still, scaled, vectors_still
-from course_lib.plots import Picture
+from course_lib.show.attention_views.frame import framed
+from course_lib.show.attention_views.maps import (
+    Maps,
+    as_shares,
+    bounded,
+    chosen,
+    kinds,
+    layered,
+    match,
+    rounded,
+    tokens,
+)
+from course_lib.show.attention_views.stills import map_still, mosaic_still, scaled, vectors_still
+from course_lib.show.plots import Picture
 
 # Sizes in pixels that bertviz draws with, read off its scripts; the browser tests hold the frames to them.
 HEAD_ROW, HEAD_TOP, HEAD_WIDTH = 22.5, 30, 345
@@ -36,18 +46,27 @@ class View:
     def _repr_html_(self) -> str:
         stills = "".join(still._repr_html_() for still in self.pictures)
         how = html.escape(f"{self.how} {TRUST}")
-        return ('<figure class="attention-view" style="margin:0;display:flex;flex-wrap:wrap;gap:8px;'
-                f'align-items:flex-start">{self.frame}'
-                f'<span class="attention-still" style="flex:1 1 400px;min-width:0">{stills}</span>'
-                f'<figcaption style="flex-basis:100%;font-size:.9em">{how}</figcaption></figure>')
+        return (
+            '<figure class="attention-view" style="margin:0;display:flex;flex-wrap:wrap;gap:8px;'
+            f'align-items:flex-start">{self.frame}'
+            f'<span class="attention-still" style="flex:1 1 400px;min-width:0">{stills}</span>'
+            f'<figcaption style="flex-basis:100%;font-size:.9em">{how}</figcaption></figure>'
+        )
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.pictures))
 
 
-def head_view(weights, queries: Sequence[str] | None = None, keys: Sequence[str] | None = None, *,
-              layers: Sequence[int] | None = None, layer: int | None = None, heads: Sequence[int] | None = None,
-              unnormalised: str = "") -> View:
+def head_view(
+    weights,
+    queries: Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    *,
+    layers: Sequence[int] | None = None,
+    layer: int | None = None,
+    heads: Sequence[int] | None = None,
+    unnormalised: str = "",
+) -> View:
     """Lines from each token to the tokens it attends to, one layer at a time, a colour a head (bertviz's head view).
 
     layers: those kept (all); layer: the first one shown; heads: those lit at first. unnormalised: what weights that do
@@ -59,22 +78,43 @@ def head_view(weights, queries: Sequence[str] | None = None, keys: Sequence[str]
     layer = kept[0] if layer is None else layer
     if layer not in kept:
         raise ValueError(f"layer is the one shown first, one of {kept}; got {layer}.")
-    params = {"attention": _attention(maps), "default_filter": "0", "layer": layer, "heads": lit,
-              "include_layers": kept}
+    params = {
+        "attention": _attention(maps),
+        "default_filter": "0",
+        "layer": layer,
+        "heads": lit,
+        "include_layers": kept,
+    }
     height = math.ceil(max(max(len(m.queries), len(m.keys)) for m in maps.values()) * HEAD_ROW + HEAD_TOP)
     menus = {"layer": ("Layer", []), **_kinds_menu(maps)}
     at, of = kept.index(layer), f"mean of {len(lit)} heads" if len(lit) > 1 else f"head {lit[0]}"
-    stills = [map_still(m.weights[at, lit].mean(0), m, f"{name} layer {layer}, {of}".strip(), unnormalised)
-              for name, m in maps.items()]
+    stills = [
+        map_still(m.weights[at, lit].mean(0), m, f"{name} layer {layer}, {of}".strip(), unnormalised)
+        for name, m in maps.items()
+    ]
     title = f"Head view of attention: {_count(first)}"
-    how = ("Point at a token on the left to see where it looks, on the right to see who looks at it. Each colour is a "
-           f"head: a click switches it off and on, a double click leaves it alone.{scaled(unnormalised)}")
-    return View(framed("head", params, title=title, menus=menus, height=height,
-                      width=max(HEAD_WIDTH, 20 * first.weights.shape[1])), stills, how)
+    how = (
+        "Point at a token on the left to see where it looks, on the right to see who looks at it. Each colour is a "
+        f"head: a click switches it off and on, a double click leaves it alone.{scaled(unnormalised)}"
+    )
+    return View(
+        framed(
+            "head", params, title=title, menus=menus, height=height, width=max(HEAD_WIDTH, 20 * first.weights.shape[1])
+        ),
+        stills,
+        how,
+    )
 
 
-def model_view(weights, queries: Sequence[str] | None = None, keys: Sequence[str] | None = None, *,
-               layers: Sequence[int] | None = None, heads: Sequence[int] | None = None, unnormalised: str = "") -> View:
+def model_view(
+    weights,
+    queries: Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    *,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    unnormalised: str = "",
+) -> View:
     """A small drawing for every head of every layer; a click opens one (bertviz's model view). Arguments as head_view.
 
     heads: those kept (all).
@@ -87,20 +127,45 @@ def model_view(weights, queries: Sequence[str] | None = None, keys: Sequence[str
     wanted = math.ceil(84 * longest * len(kept) / max(560 - 10 * len(kept), 100))
     columns = max(len(shown), min(wanted, 16))
     height = max(len(kept) * (longest * 84 / columns + 10) + MODEL_AXES, longest * DETAIL_ROW + DETAIL_EDGE)
-    params = {"attention": _attention(maps), "default_filter": "0", "display_mode": "light", "include_layers": kept,
-              "include_heads": shown, "total_heads": columns}
+    params = {
+        "attention": _attention(maps),
+        "default_filter": "0",
+        "display_mode": "light",
+        "include_layers": kept,
+        "include_heads": shown,
+        "total_heads": columns,
+    }
     first = next(iter(maps.values()))
     stills = [mosaic_still(m, kept, shown, name, unnormalised) for name, m in maps.items()]
     # As wide as the drawings and the window that a click on the last one opens to its right, where there is room.
     each = (MODEL_WIDTH - MODEL_AXES) / columns
     width = math.ceil(min(MODEL_WIDTH, MODEL_AXES + (len(shown) - 0.2) * each + DETAIL_WIDTH))
     how = f"Rows are layers, columns heads. Click one to read it token by token.{scaled(unnormalised)}"
-    return View(framed("model", params, title=f"Model view of attention: {_count(first)}", menus=_kinds_menu(maps),
-                      width=width, height=math.ceil(height)), stills, how)
+    return View(
+        framed(
+            "model",
+            params,
+            title=f"Model view of attention: {_count(first)}",
+            menus=_kinds_menu(maps),
+            width=width,
+            height=math.ceil(height),
+        ),
+        stills,
+        how,
+    )
 
 
-def neuron_view(queries, keys, query_tokens: Sequence[str], key_tokens: Sequence[str] | None = None, *,
-                mask=None, layers: Sequence[int] | None = None, layer: int | None = None, head: int = 0) -> View:
+def neuron_view(
+    queries,
+    keys,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str] | None = None,
+    *,
+    mask=None,
+    layers: Sequence[int] | None = None,
+    layer: int | None = None,
+    head: int = 0,
+) -> View:
     """How query and key vectors make the weights softmax(q · k / √d_head), number by number (bertviz's neuron view).
 
     queries (1, heads, T_q, d_head) and keys (1, heads, T_k, d_head) a layer. mask (T_q, T_k): True = may attend.
@@ -110,8 +175,10 @@ def neuron_view(queries, keys, query_tokens: Sequence[str], key_tokens: Sequence
     q, kept = layered(queries, "the queries", layers)
     k, _ = layered(keys, "the keys", layers)
     if q.shape[:2] + q.shape[3:] != k.shape[:2] + k.shape[3:]:
-        raise ValueError(f"Queries and keys need the same layers, heads and d_head; got {q.shape} and {k.shape} "
-                         "(layers, heads, T, d_head).")
+        raise ValueError(
+            f"Queries and keys need the same layers, heads and d_head; got {q.shape} and {k.shape} "
+            "(layers, heads, T, d_head)."
+        )
     sides = tokens(query_tokens), tokens(key_tokens)
     match(len(sides[0]), q.shape[2], "queries")
     match(len(sides[1]), k.shape[2], "keys")
@@ -123,29 +190,57 @@ def neuron_view(queries, keys, query_tokens: Sequence[str], key_tokens: Sequence
     grown = np.exp(scores - scores.max(-1, keepdims=True))
     weights = as_shares(grown / grown.sum(-1, keepdims=True), kept, sides[0], "")
     bounded(q.size + k.size + weights.size, (q.size + k.size + weights.size) // len(kept))
-    data = {"attn": rounded(weights), "queries": rounded(q), "keys": rounded(k), "left_text": sides[0],
-            "right_text": sides[1]}
+    data = {
+        "attn": rounded(weights),
+        "queries": rounded(q),
+        "keys": rounded(k),
+        "left_text": sides[0],
+        "right_text": sides[1],
+    }
     causal = may.shape[0] == may.shape[1] and bool((may == np.tri(len(may), dtype=bool)).all())
     at = kept.index(layer)
-    params = {"attention": {"all": data}, "default_filter": "all", "bidirectional": not causal, "display_mode": "light",
-              "layer": at, "head": head, "include_layers": kept}
+    params = {
+        "attention": {"all": data},
+        "default_filter": "all",
+        "bidirectional": not causal,
+        "display_mode": "light",
+        "layer": at,
+        "head": head,
+        "include_layers": kept,
+    }
     height = max(map(len, sides)) * NEURON_ROW + NEURON_EDGE
     maps = Maps(weights, *sides)
     where = f"layer {layer}, head {head}"
-    stills = [map_still(weights[at, head], maps, where),
-              vectors_still(q[at, head], sides[0], f"Queries, {where}"),
-              vectors_still(k[at, head], sides[1], f"Keys, {where}")]
-    how = ("Point at a token on the left: its query times each key, number by number (orange above zero, purple "
-           "below), their sum, and the weights that follow. The sign before the token folds the numbers away.")
-    return View(framed("neuron", params, title=f"Neuron view of attention: {_count(maps)}", width=NEURON_WIDTH,
-                      height=height, menus={"layer": ("Layer", []), "att_head": ("Head", [])}), stills, how)
+    stills = [
+        map_still(weights[at, head], maps, where),
+        vectors_still(q[at, head], sides[0], f"Queries, {where}"),
+        vectors_still(k[at, head], sides[1], f"Keys, {where}"),
+    ]
+    how = (
+        "Point at a token on the left: its query times each key, number by number (orange above zero, purple "
+        "below), their sum, and the weights that follow. The sign before the token folds the numbers away."
+    )
+    return View(
+        framed(
+            "neuron",
+            params,
+            title=f"Neuron view of attention: {_count(maps)}",
+            width=NEURON_WIDTH,
+            height=height,
+            menus={"layer": ("Layer", []), "att_head": ("Head", [])},
+        ),
+        stills,
+        how,
+    )
 
 
 def _attention(maps: Mapping[str, Maps]) -> list[dict]:
     size = sum(m.weights.size for m in maps.values())
     bounded(size, size // len(next(iter(maps.values())).weights))
-    return [{"name": name or None, "attn": rounded(m.weights), "left_text": m.queries, "right_text": m.keys}
-            for name, m in maps.items()]
+    return [
+        {"name": name or None, "attn": rounded(m.weights), "left_text": m.queries, "right_text": m.keys}
+        for name, m in maps.items()
+    ]
 
 
 def _mask(mask, n_queries: int, n_keys: int) -> np.ndarray:
@@ -153,11 +248,15 @@ def _mask(mask, n_queries: int, n_keys: int) -> np.ndarray:
         return np.ones((n_queries, n_keys), bool)
     may = np.asarray(mask.detach().cpu() if hasattr(mask, "detach") else mask)
     if may.dtype != bool or may.shape != (n_queries, n_keys):
-        raise ValueError(f"mask must be true or false (true = may attend) of shape {(n_queries, n_keys)}; "
-                         f"got {may.dtype} of shape {may.shape}.")
+        raise ValueError(
+            f"mask must be true or false (true = may attend) of shape {(n_queries, n_keys)}; "
+            f"got {may.dtype} of shape {may.shape}."
+        )
     if not may.any(-1).all():
-        raise ValueError(f"Query {int(np.argmin(may.any(-1)))} may attend to nothing, so it has no softmax: "
-                         "leave fully masked positions out of the view.")
+        raise ValueError(
+            f"Query {int(np.argmin(may.any(-1)))} may attend to nothing, so it has no softmax: "
+            "leave fully masked positions out of the view."
+        )
     return may
 
 

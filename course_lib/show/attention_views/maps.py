@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from course_lib.plots import token_label
+from course_lib.show.letters import token_label
 
 LARGEST = 100_000  # numbers in one view: 0.15 MB in the notebook beside the 0.2 MB that any view takes
 DECIMALS = 3  # a weight is drawn as the strength of a line, which shows no more than 256 shades
@@ -25,8 +25,10 @@ def kinds(weights, queries, keys, layers, unnormalised: str) -> tuple[dict[str, 
     if not isinstance(weights, Mapping):
         weights, keys = {"": (weights, queries, queries if keys is None else keys)}, None
     elif queries is not None or keys is not None:
-        raise ValueError("With a dict of attentions the tokens stand in it: "
-                         '{"encoder": (weights, tokens), "cross": (weights, query_tokens, key_tokens)}.')
+        raise ValueError(
+            "With a dict of attentions the tokens stand in it: "
+            '{"encoder": (weights, tokens), "cross": (weights, query_tokens, key_tokens)}.'
+        )
     if not weights:
         raise ValueError("No attention to show: the dict is empty.")
     read, kept = {}, None
@@ -37,9 +39,11 @@ def kinds(weights, queries, keys, layers, unnormalised: str) -> tuple[dict[str, 
         kept = kept or numbers
         first = next(iter(read.values()), None)
         if first and values.shape[:2] != first.weights.shape[:2]:
-            raise ValueError(f"Attentions in one view need the same layers and heads: {name!r} has {values.shape[0]} "
-                             f"and {values.shape[1]}, not {first.weights.shape[0]} and {first.weights.shape[1]}. "
-                             "Choose layers=... that all of them have, or make a view for each.")
+            raise ValueError(
+                f"Attentions in one view need the same layers and heads: {name!r} has {values.shape[0]} "
+                f"and {values.shape[1]}, not {first.weights.shape[0]} and {first.weights.shape[1]}. "
+                "Choose layers=... that all of them have, or make a view for each."
+            )
         sides = [tokens(entry[1]), tokens(entry[-1])]
         for side, length, role in zip(sides, values.shape[2:], ("queries", "keys"), strict=True):
             match(len(side), length, role, name)
@@ -57,15 +61,21 @@ def layered(given, what: str, layers: Sequence[int] | None) -> tuple[np.ndarray,
     for number in numbers:
         array = _array(each[number])
         if array is None or array.ndim != 4 or array.shape[0] != 1 or 0 in array.shape:
-            raise ValueError(f"For {what}, layer {number} has {_shape(each[number])}; expected (1, heads, T, T): "
-                             "one text at a time (weights[:1]), with the batch dimension kept (weights[None]).")
+            raise ValueError(
+                f"For {what}, layer {number} has {_shape(each[number])}; expected (1, heads, T, T): "
+                "one text at a time (weights[:1]), with the batch dimension kept (weights[None])."
+            )
         if not np.isfinite(array).all():
             head, row = np.argwhere(~np.isfinite(array[0]))[0][:2]
-            raise ValueError(f"For {what}, layer {number}, head {head}, row {row} holds NaN or infinity: a row with "
-                             "every key masked gives NaN in a softmax; scores before the softmax hold -inf.")
+            raise ValueError(
+                f"For {what}, layer {number}, head {head}, row {row} holds NaN or infinity: a row with "
+                "every key masked gives NaN in a softmax; scores before the softmax hold -inf."
+            )
         if arrays and array.shape != arrays[0].shape:
-            raise ValueError(f"For {what}, layer {number} has shape {array.shape}, layer {numbers[0]} has "
-                             f"{arrays[0].shape}: one view needs equal shapes. Choose layers=... that agree.")
+            raise ValueError(
+                f"For {what}, layer {number} has shape {array.shape}, layer {numbers[0]} has "
+                f"{arrays[0].shape}: one view needs equal shapes. Choose layers=... that agree."
+            )
         arrays.append(array)
     return np.concatenate(arrays), numbers
 
@@ -76,10 +86,14 @@ def chosen(numbers: Sequence[int] | None, count: int, what: str) -> list[int]:
     if numbers is None:
         return list(every)
     wanted = list(numbers) if isinstance(numbers, Iterable) else []
-    if not wanted or any(not isinstance(n, int | np.integer) or n not in every for n in wanted) or (
-            len(set(wanted)) < len(wanted)):
-        raise ValueError(f"{what} must be a list of different numbers from 0 to {count - 1}, at least one; "
-                         f"got {numbers!r}.")
+    if (
+        not wanted
+        or any(not isinstance(n, int | np.integer) or n not in every for n in wanted)
+        or (len(set(wanted)) < len(wanted))
+    ):
+        raise ValueError(
+            f"{what} must be a list of different numbers from 0 to {count - 1}, at least one; got {numbers!r}."
+        )
     return [int(n) for n in wanted]
 
 
@@ -94,24 +108,30 @@ def match(tokens: int, positions: int, role: str, name: str = "") -> None:
     """ValueError unless there are as many tokens as positions."""
     if tokens != positions:
         where = f" of attention {name!r}" if name else ""
-        raise ValueError(f"{tokens} tokens for {positions} {role}{where}: each position needs its token, also the "
-                         "special ones that a tokenizer adds (start, end, padding).")
+        raise ValueError(
+            f"{tokens} tokens for {positions} {role}{where}: each position needs its token, also the "
+            "special ones that a tokenizer adds (start, end, padding)."
+        )
 
 
 def as_shares(values: np.ndarray, numbers: list[int], queries: list[str], unnormalised: str) -> np.ndarray:
     """Weights between 0 and 1; unless the caller says what they are, each row must add up to 1, or be all zero."""
     if values.min() < 0:
-        raise ValueError(f"Weights must not be negative; the smallest is {values.min():.3g}. "
-                         "These look like scores: show their softmax.")
+        raise ValueError(
+            f"Weights must not be negative; the smallest is {values.min():.3g}. "
+            "These look like scores: show their softmax."
+        )
     if unnormalised:
         return values / max(values.max(), 1e-12)
     sums = values.sum(-1)
     wrong = np.argwhere((np.abs(sums - 1) > ROW_SUM) & (sums > 0))
     if len(wrong):
         layer, head, row = wrong[0]
-        raise ValueError(f"Layer {numbers[layer]}, head {head}, row {row} ({queries[row]}): the weights add up to "
-                         f"{sums[layer, head, row]:.3g}, not 1. Switch dropout off (model.eval()) and show softmax; "
-                         'if they are meant to be so, say what they are: unnormalised="weight times value norm".')
+        raise ValueError(
+            f"Layer {numbers[layer]}, head {head}, row {row} ({queries[row]}): the weights add up to "
+            f"{sums[layer, head, row]:.3g}, not 1. Switch dropout off (model.eval()) and show softmax; "
+            'if they are meant to be so, say what they are: unnormalised="weight times value norm".'
+        )
     return values
 
 
@@ -120,8 +140,10 @@ def bounded(count: int, of_one_layer: int) -> None:
     if count > LARGEST:
         fit = LARGEST // of_one_layer
         advice = f"show at most {fit} of the layers (layers=[0])" if fit else "take a shorter text"
-        raise ValueError(f"This view would hold {count:,} numbers, and {LARGEST:,} is the most that a notebook should "
-                         f"keep and a browser can draw at once: {advice}, or use fewer tokens or heads.")
+        raise ValueError(
+            f"This view would hold {count:,} numbers, and {LARGEST:,} is the most that a notebook should "
+            f"keep and a browser can draw at once: {advice}, or use fewer tokens or heads."
+        )
 
 
 def rounded(values: np.ndarray) -> list:

@@ -21,9 +21,9 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>%(ti
 <meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'">
 <style>html{color-scheme:light;background:white;color:#1F2933;font:15px "DejaVu Sans",Helvetica,Arial,sans-serif}
-body{margin:8px}#view{width:%(width)dpx}label{margin-right:1em;user-select:none}select{font:inherit;height:26px}
+body{margin:8px}#view{max-width:%(width)dpx}label{margin-right:1em;user-select:none}select{font:inherit;height:26px}
 #menus{height:34px}#menus:empty{height:0}
-#vis,#vis svg{display:block;overflow:visible;width:%(width)dpx;height:%(height)dpx}
+#vis svg{display:block;overflow:visible;width:100%%;height:auto;aspect-ratio:%(width)d/%(height)d}
 :focus-visible{outline:2px solid #C65102}</style></head>
 <body><div id="view"><div id="menus">%(menus)s</div><div id="vis"></div></div>
 <script>(async () => {
@@ -39,10 +39,11 @@ try {
 document.body.append(script);
 })();</script></body></html>"""
 
-# What bertviz draws for a mouse, made reachable by keyboard and named for a screen reader; and a view wider than its
-# frame is shown smaller, not cut.
+# What bertviz draws for a mouse, made reachable by keyboard and named for a screen reader. A drawing wider than its
+# frame is shown smaller, not cut, and so is a long token. Neither asks how large the frame is: when this runs, a frame
+# in a closed fold, or on a busy machine, may have no size yet, and no event need tell of the first one that it gets.
 REACH = """(() => {
-const view = document.getElementById("view"), vis = document.getElementById("vis"), width = view.offsetWidth;
+const vis = document.getElementById("vis"), pen = document.createElement("canvas").getContext("2d");
 const fire = (node, kind) => node.dispatchEvent(new MouseEvent(kind, {bubbles: kind !== "mouseleave"}));
 const all = selector => [...vis.querySelectorAll(selector)];
 function reachable(node, role, name, press, leave) {
@@ -75,28 +76,32 @@ function reach() {
     reachable(square.parentNode.lastChild, "button", name, square.parentNode.lastChild);
   });
 }
-function shorten() {  // a long token is drawn narrower, not cut
+function shorten() {
   const room = {head: 100, model: 74, neuron: 92}[bertviz_params.kind];
   for (const text of all("#left text, #right text, text.token")) {
-    if (text.hasAttribute("textLength") || text.getComputedTextLength() <= room) continue;
+    pen.font = getComputedStyle(text).font;
+    if (text.hasAttribute("textLength") || pen.measureText(text.textContent).width <= room) continue;
     text.setAttribute("textLength", room);
     text.setAttribute("lengthAdjust", "spacingAndGlyphs");
   }
 }
-function drawn() { reach(); shorten(); }
-function fit() { view.style.zoom = Math.min(1, (innerWidth - 16) / width); }
+function drawn() {
+  vis.querySelector("svg").setAttribute("viewBox", bertviz_params.view_box);
+  reach(); shorten();
+}
 if (bertviz_params.kind === "neuron") {
   document.querySelectorAll("#layer option").forEach((option, i) => option.text = bertviz_params.include_layers[i]);
   fire(vis.querySelector("#collapsed #leftText rect:last-of-type"), "click");
 }
-drawn(); fit();
+drawn();
 new MutationObserver(drawn).observe(vis, {childList: true, subtree: true});
-addEventListener("click", reach); addEventListener("resize", fit);
+addEventListener("click", reach);
 })();"""
 
 
-def framed(kind: str, params: dict, *, title: str, menus: dict[str, tuple[str, list[str]]], width: int,
-           height: int) -> str:
+def framed(
+    kind: str, params: dict, *, title: str, menus: dict[str, tuple[str, list[str]]], width: int, height: int
+) -> str:
     """An <iframe> that shows bertviz's `kind` view ("head", "model" or "neuron") of `params`, whole, with no network.
 
     menus maps the id that bertviz looks for to a label and the options; none where bertviz fills them in.
@@ -104,15 +109,23 @@ def framed(kind: str, params: dict, *, title: str, menus: dict[str, tuple[str, l
     script = _shipped("bertviz", f"{kind}_view.js").replace("PYTHON_PARAMS", "window.bertviz_params")
     for theirs, ours in COLOURS.items():
         script = script.replace(theirs, ours)
-    params = json.dumps({**params, "kind": kind, "root_div_id": "view"}, separators=(",", ":"))
+    params = {**params, "kind": kind, "root_div_id": "view", "view_box": f"0 0 {width} {height}"}
     libraries = [_shipped(package, path) for package, path in SCRIPTS]
-    source = "\n".join([*libraries, REQUIRE, f"window.bertviz_params = {params};", script, REACH])
+    given = f"window.bertviz_params = {json.dumps(params, separators=(',', ':'))};"
+    source = "\n".join([*libraries, REQUIRE, given, script, REACH])
     packed = base64.b64encode(gzip.compress(source.encode(), 9, mtime=0)).decode()  # the same bytes every time
-    page = PAGE % {"title": html.escape(title), "width": width, "height": height, "packed": packed,
-                   "menus": "".join(_menu(name, *spec) for name, spec in menus.items())}
-    return (f'<iframe title="{html.escape(title)}" sandbox="allow-scripts" srcdoc="{html.escape(page)}" '
-            f'style="border:0;border-radius:4px;background:white;color-scheme:light;width:{width + 16}px;'
-            f'max-width:100%;height:{height + (34 if menus else 0) + 16}px"></iframe>')
+    page = PAGE % {
+        "title": html.escape(title),
+        "width": width,
+        "height": height,
+        "packed": packed,
+        "menus": "".join(_menu(name, *spec) for name, spec in menus.items()),
+    }
+    return (
+        f'<iframe title="{html.escape(title)}" sandbox="allow-scripts" srcdoc="{html.escape(page)}" '
+        f'style="border:0;border-radius:4px;background:white;color-scheme:light;width:{width + 16}px;'
+        f'max-width:100%;height:{height + (34 if menus else 0) + 16}px"></iframe>'
+    )
 
 
 def _menu(name: str, label: str, options: list[str]) -> str:
@@ -128,6 +141,8 @@ def _shipped(package: str, path: str) -> str:
         found = None
     file = found and Path(found.submodule_search_locations[0]) / path
     if not file or not file.is_file():
-        raise ModuleNotFoundError(f"The attention views need {path} of the package {package}, which is not installed "
-                                  "as the course pins it: run make lab again, or pip install -e . in the course.")
+        raise ModuleNotFoundError(
+            f"The attention views need {path} of the package {package}, which is not installed "
+            "as the course pins it: run make lab again, or pip install -e . in the course."
+        )
     return file.read_text(encoding="utf-8")
