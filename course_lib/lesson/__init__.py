@@ -8,6 +8,8 @@ use it.
 
 from course_lib.lesson.board import progress
 from course_lib.lesson.claims import ClaimFailed, claim, measured
+from course_lib.lesson.investigations import investigate
+from course_lib.lesson.own_parts import own_parts
 from course_lib.lesson.practice import check, hint, solution
 from course_lib.lesson.quizzes import quiz
 from course_lib.lesson.reports import report
@@ -20,7 +22,9 @@ __all__ = [
     "check",
     "claim",
     "hint",
+    "investigate",
     "measured",
+    "own_parts",
     "progress",
     "quiz",
     "report",

@@ -1,7 +1,7 @@
-"""The progress board: every lesson, what is solved in it, what is still to come."""
+"""The progress board: what is solved, in one lesson or in all of them, and what is still to come."""
 
-from course_lib.exercises import all_exercises, all_quizzes
-from course_lib.lesson.cards import QUIET, card, emit, prose
+from course_lib.exercises import NotThere, all_exercises, all_quizzes
+from course_lib.lesson.cards import QUIET, emit, prose
 from course_lib.lesson.marks import marks
 from course_lib.lesson.sources import ROOT
 from course_lib.lesson.syllabus import LESSONS
@@ -9,14 +9,20 @@ from course_lib.lesson.syllabus import LESSONS
 _HEADER = ("", "Lesson", "Exercises", "Quiz")
 
 
-def progress() -> None:
-    """Show all lessons with the exercises and quiz questions solved in each."""
-    solved, sentence = marks()
-    rows = [_row(lesson, solved) for lesson in LESSONS]
-    metadata = {
-        "progress": {lesson.slug: [row[2], row[3]] for lesson, row in zip(LESSONS, rows, strict=True)}
-    }
-    emit(_plain(rows, sentence), html=_html(rows, sentence), metadata=metadata)
+def progress(lesson: str | None = None) -> None:
+    """Show the exercises and quiz questions solved in a lesson, e.g. progress("seq2seq"); without a name, in each.
+
+    A lesson's notebook shows its own, so that what is stored with it stays when lessons are added. Raises NotThere, a
+    LookupError, for a name that no lesson has.
+    """
+    shown = [one for one in LESSONS if lesson in (None, one.slug)]
+    if not shown:
+        known = ", ".join(one.slug for one in LESSONS)
+        raise NotThere(f"There is no lesson called {lesson!r}. There are: {known}.")
+    solved = marks()
+    rows = [_row(one, solved) for one in shown]
+    metadata = {"progress": {one.slug: [row[2], row[3]] for one, row in zip(shown, rows, strict=True)}}
+    emit(_plain(rows), html=_html(rows), metadata=metadata)
 
 
 def is_there(lesson) -> bool:
@@ -43,16 +49,13 @@ def _dots(names, solved):
     return f"{'●' * done}{'○' * (len(names) - done)} {done}/{len(names)}"
 
 
-def _plain(rows, sentence):
+def _plain(rows):
     widths = [max(len(row[i]) for row in (_HEADER, *rows)) for i in range(len(_HEADER))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in (_HEADER, *rows)
-    ]
-    return "\n".join(line.rstrip() for line in (*lines, sentence)).rstrip()
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (_HEADER, *rows)]
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _html(rows, sentence):
+def _html(rows):
     cell = "padding: 0.3em 0.9em; text-align: left; border-bottom: 1px solid var(--jp-border-color2, #bdbdbd)"
     head = "".join(f'<th scope="col" style="{cell}; {QUIET}">{text}</th>' for text in _HEADER)
     body = ""
@@ -61,8 +64,7 @@ def _html(rows, sentence):
         wide, narrow = style, f"{style}; white-space: nowrap"  # the dots of one count stay on one line
         cells = zip(row, (narrow, wide, narrow, narrow), strict=True)
         body += "<tr>" + "".join(f'<td style="{style}">{prose(text)}</td>' for text, style in cells) + "</tr>"
-    note = card("open", prose(sentence)) if sentence else ""
     return (
         '<table style="border-collapse: collapse; margin: 0.35em 0">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )

@@ -60,11 +60,17 @@ def emit(
     from IPython.display import display
 
     if get_ipython() is None:
-        print(plain)
+        print(_sendable(plain))
         return
-    bundle = {**(widget or {}), "text/plain": plain}
-    if html:
-        bundle["text/html"] = html
-    if markdown:
-        bundle["text/markdown"] = markdown
-    display(bundle, raw=True, metadata={"unrolled": metadata} if metadata else {})
+    texts = {"text/plain": plain, "text/html": html, "text/markdown": markdown}
+    bundle = {**(widget or {}), **{kind: text for kind, text in texts.items() if text or kind == "text/plain"}}
+    display(_sendable(bundle), raw=True, metadata=_sendable({"unrolled": metadata} if metadata else {}))
+
+
+def _sendable(said):
+    """`said`, a text or a dict or list of them, with half characters (lone surrogates) spelt out: none can be sent."""
+    if isinstance(said, str):
+        return said.encode("utf-8", "backslashreplace").decode()
+    if isinstance(said, dict):
+        return {_sendable(key): _sendable(value) for key, value in said.items()}
+    return [_sendable(item) for item in said] if isinstance(said, list | tuple) else said

@@ -9,6 +9,7 @@ import math
 import operator
 
 from course_lib.lesson.cards import card, emit, prose
+from course_lib.lesson.firmness import firmness
 from course_lib.lesson.numerals import jsonable, number, shown, shown_bound
 
 _HOLDS = {
@@ -66,9 +67,7 @@ class Comparison:
         name = f"{self.measurement.name} " if self.measurement.name else ""
         if math.isnan(self.measurement.value) or math.isnan(self.bound.value):
             return f"measured {name}{value}{unit} against {bound}, and a comparison with nan is never true"
-        return (
-            f"measured {name}{value}{unit}, which is not {self.sign} {f'{self.bound.name} {bound}'.strip()}"
-        )
+        return f"measured {name}{value}{unit}, which is not {self.sign} {f'{self.bound.name} {bound}'.strip()}"
 
     def record(self) -> dict:
         """It as data for the notebook's metadata."""
@@ -77,6 +76,7 @@ class Comparison:
             "value": jsonable(self.measurement.value),
             "operator": self.sign,
             "bound": jsonable(self.bound.value),
+            **({"bound_is_measured": True} if self.bound_is_measured else {}),
             **{key: text for key, text in names.items() if text},
         }
 
@@ -162,32 +162,28 @@ def measured(value, unit: str = "", name: str = "") -> Measured:
 def claim(text: str, condition) -> None:
     """State `text` and show what it rests on; raise ClaimFailed, an AssertionError, if `condition` is false.
 
-    `condition` is a comparison of measured(...) numbers, several of them joined by `&`, or a plain bool.
+    `condition` is a comparison of measured(...) numbers, several of them joined by `&`, or a plain bool. Where
+    `make claims` has recorded this sentence with these bounds, the box also says in how many runs it held.
     Raises TypeError if it is anything else: many values, a string or None would pass for true or false by
     accident.
     """
     if not isinstance(text, str) or not text.strip():
-        raise TypeError(
-            f"a claim starts with its sentence, then the condition; got {type(text).__name__} first"
-        )
+        raise TypeError(f"a claim starts with its sentence, then the condition; got {type(text).__name__} first")
     condition = _as_condition(condition)
     holds, text = bool(condition), text.strip().rstrip(".")
     numbers = " and ".join(map(str, condition.comparisons))
     records = [comparison.record() for comparison in condition.comparisons]
     tone, word = ("good", "Claim") if holds else ("bad", "Claim that does not hold here")
+    found = [f"measured {numbers}"] if holds and numbers else []
+    found = "; ".join([*found, *filter(None, [firmness(text, records)])])
     emit(
-        f"{'✓' if holds else '✗'} {word.lower()}: {text}"
-        + (f" — measured {numbers}" if holds and numbers else ""),
-        html=card(
-            tone, f"<b>{word}:</b> {prose(text)}", prose(f"measured {numbers}") if holds and numbers else ""
-        ),
+        f"{'✓' if holds else '✗'} {word.lower()}: {text}" + (f" — {found}" if found else ""),
+        html=card(tone, f"<b>{word}:</b> {prose(text)}", prose(found)),
         metadata={"claim": text, "holds": holds, "values": records},
     )
     if not holds:
         failed = [comparison.failure() for comparison in condition.comparisons if not comparison.holds]
-        raise ClaimFailed(
-            f"the claim “{text}” does not hold: {'; '.join(failed) or 'its condition is false'}."
-        )
+        raise ClaimFailed(f"the claim “{text}” does not hold: {'; '.join(failed) or 'its condition is false'}.")
 
 
 def _as_condition(condition):
@@ -195,18 +191,12 @@ def _as_condition(condition):
         return condition
     if isinstance(condition, Measured):
         raise TypeError("the claim's number is not compared with anything: write measured(x) <= bound")
-    single = getattr(condition, "shape", None) == () and hasattr(
-        condition, "item"
-    )  # one bool out of torch or NumPy
+    single = getattr(condition, "shape", None) == () and hasattr(condition, "item")  # one bool out of torch or NumPy
     plain = condition.item() if single else condition
     if isinstance(plain, bool):
         return Condition(plain=(plain,))
     shape = getattr(condition, "shape", None)
-    what = (
-        f"{type(condition).__name__} of shape {tuple(shape)}"
-        if shape is not None
-        else type(condition).__name__
-    )
+    what = f"{type(condition).__name__} of shape {tuple(shape)}" if shape is not None else type(condition).__name__
     raise TypeError(
         f"a claim rests on a comparison such as measured(x) <= 1e-6, or on one bool; got {what}. "
         "For many values compare the largest one, or use .all()."

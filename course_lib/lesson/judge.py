@@ -11,14 +11,15 @@ import io
 import linecache
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.lesson.limits import OutOfTime, time_limit
-from course_lib.lesson.watched import Mistake, NotAttempted, Watched, is_untouched, kind_of
+from course_lib.exercises.probes import described
+from course_lib.lesson.limits import OutOfTime, within
+from course_lib.lesson.watched import Mistake, NotAttempted, Watched, is_untouched
 
 PRINT_LIMIT = 2000  # characters
 
@@ -33,11 +34,23 @@ class Verdict:
 
 
 def judge(exercise: Exercise, answer, seed: int = 0) -> Verdict:
-    """The verdict on `answer`; raises nothing but KeyboardInterrupt.
+    """The verdict on `answer`; raises nothing but KeyboardInterrupt, when the student interrupts.
 
     Afterwards the notebook's random numbers are as they were: a solved exercise changes no later result.
     """
     out = _Limited()
+    with contextlib.redirect_stdout(out), _own_random_numbers(seed):
+        try:
+            verdict = within(exercise.seconds, lambda: _verdict(exercise, answer))
+        except OutOfTime as late:
+            limit = f"{exercise.seconds:g} seconds"
+            said = f"It did not finish within {limit}: is there a loop that never ends? {late}".rstrip()
+            verdict = Verdict("unfinished", said)
+    return replace(verdict, printed=out.getvalue())
+
+
+def _verdict(exercise, answer):
+    """The verdict, whatever `answer` is and raises: a SystemExit or KeyboardInterrupt of its own is an error too."""
     # A class or a model is handed to the check as it is: it may look at more of it than a call shows.
     plain = exercise.value or not callable(answer) or isinstance(answer, type | torch.nn.Module)
     watched = None if plain else Watched(answer, exercise.in_place)
@@ -46,19 +59,19 @@ def judge(exercise: Exercise, answer, seed: int = 0) -> Verdict:
             _worth_running(exercise, answer)
         elif answer is None or answer is ...:
             raise NotAttempted
-        with contextlib.redirect_stdout(out), _own_random_numbers(seed), time_limit(exercise.seconds):
-            message = exercise.check(answer if watched is None else watched)
-        verdict = Verdict("wrong", message) if message else Verdict("passed", "")
+        message = exercise.fault(answer if watched is None else watched)
+        return Verdict("wrong", message) if message else Verdict("passed", "")
     except NotAttempted as left:
-        verdict = Verdict("not attempted", str(left))
+        return Verdict("not attempted", str(left))
     except Mistake as mistake:
-        verdict = Verdict("wrong", str(mistake))
+        return Verdict("wrong", str(mistake))
     except OutOfTime:
-        limit = f"{exercise.seconds:g} seconds"
-        verdict = Verdict("unfinished", f"It did not finish within {limit}: is there a loop that never ends?")
-    except (Exception, SystemExit) as error:
-        verdict = _after_error(exercise, answer, watched, error)
-    return Verdict(verdict.kind, verdict.message, out.getvalue())
+        raise
+    except BaseException as error:
+        try:
+            return _after_error(exercise, answer, watched, error)
+        except Exception:  # the answer is an object that raises whatever it is asked
+            return Verdict("error", f"It stopped with an error: {type(error).__name__}.")
 
 
 def _worth_running(exercise, answer):
@@ -66,7 +79,7 @@ def _worth_running(exercise, answer):
     if answer is None or answer is ... or answer is exercise.stub or is_untouched(answer, exercise.stub):
         raise NotAttempted
     if not callable(answer):
-        raise Mistake(f"`{exercise.name}` should be a function; this is {kind_of(answer)}.")
+        raise Mistake(f"`{exercise.name}` should be a function; this is {described(answer)}.")
     try:
         wanted, given = inspect.signature(exercise.solution), inspect.signature(answer)
     except (TypeError, ValueError):
@@ -88,18 +101,27 @@ def _after_error(exercise, answer, watched, error):
     """The student's error with its line; or, where the check itself stumbled, over what it stumbled."""
     if exercise.value or (watched is not None and error is not watched.error):
         what = "your answer" if exercise.value else "what your function returns"
-        got = kind_of(answer if exercise.value else watched.returned)
+        got = described(answer if exercise.value else watched.returned)
         return Verdict("wrong", f"The check can make nothing of {what}: {got} ({_one_line(error)}).")
     where = _line_of(answer, error)
     if isinstance(error, NotImplementedError):
         return Verdict("not attempted", "")
-    if isinstance(error, TypeError) and "ellipsis" in str(error).lower():
+    if isinstance(error, TypeError) and "ellipsis" in _text(error).lower():
         return Verdict("not attempted", f"There is a `...` left to fill{where}.")
-    return Verdict("error", f"It stopped with an error{where}:\n{_one_line(error)}")
+    notes = getattr(error, "__notes__", ())  # with what it was called, where that is special
+    return Verdict("error", "\n".join([f"It stopped with an error{where}:", _one_line(error), *notes]))
+
+
+def _text(error):
+    """What the error says; nothing where it cannot even say that."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _one_line(error):
-    text = str(error).strip().split("\n")[0]
+    text = _text(error).strip().split("\n")[0]
     name = type(error).__name__
     return f"{name}: {text[:300]}" if text else name
 

@@ -1,36 +1,58 @@
-"""A time limit around code that may never end."""
+"""A time limit around code that may never end, and may refuse to be ended."""
 
-import signal
+import ctypes
 import threading
 import time
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any
+
+GRACE = 1.0  # seconds that code whose time is up is given to end
 
 
-class OutOfTime(BaseException):
-    """The time is up. Not an Exception, or `except Exception` in a student's loop would swallow it."""
+class OutOfTime(SystemExit):
+    """The time is up.
 
-
-@contextmanager
-def time_limit(seconds: float):
-    """Raise OutOfTime in the body after `seconds`; without effect on Windows and outside the main thread.
-
-    It cuts in between two Python steps, so one long call into a library ends first. An alarm that somebody
-    else had set (a test runner) is set again afterwards.
+    Not an Exception, or `except Exception` in a student's loop would swallow it; and a thread may end by a SystemExit
+    without a word.
     """
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
-    def ring(signum, frame):
-        raise OutOfTime
 
-    started = time.monotonic()
-    handler = signal.signal(signal.SIGALRM, ring)
-    left, every = signal.setitimer(signal.ITIMER_REAL, seconds)
+def within(seconds: float, run: Callable[[], Any]) -> Any:
+    """What `run()` returns or raises; raises OutOfTime when it has not ended after `seconds`, whatever it does.
+
+    It runs in a thread of its own, so that the caller comes back in any case, and hears an interrupt. When its time is
+    up, or the student interrupts, it is ended between two Python steps. Code that swallows even that is left running,
+    and OutOfTime says so.
+    """
+    came = []
+
+    def work():
+        try:
+            came.append((run(), None))
+        except BaseException as error:
+            came.append((None, error))
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    until = time.monotonic() + seconds
     try:
-        yield
+        while worker.is_alive() and (left := until - time.monotonic()) > 0:
+            worker.join(min(left, 0.1))  # in short waits: on Windows an interrupt is heard only between two of them
+        late = worker.is_alive()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler if handler is not None else signal.SIG_DFL)
-        if left:
-            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - started), 0.01), every)
+        ended = _ended(worker)
+    if late:
+        raise OutOfTime("" if ended else "It goes on in the background: restart the kernel to stop it.")
+    value, error = came[0]
+    if error is not None:
+        raise error
+    return value
+
+
+def _ended(worker) -> bool:
+    """End `worker` if it runs still, by raising OutOfTime in it again and again; whether it has ended."""
+    until = time.monotonic() + GRACE
+    while worker.is_alive() and time.monotonic() < until:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(OutOfTime))
+        worker.join(0.01)
+    return not worker.is_alive()

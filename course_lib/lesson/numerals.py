@@ -7,17 +7,23 @@ def number(value, what: str) -> int | float:
     """`value` as a Python number; TypeError if it is not one number, in a sentence about `what`."""
     given = value
     if hasattr(value, "item"):  # torch tensors, NumPy arrays and NumPy numbers
-        size = math.prod(getattr(value, "shape", ()))
+        try:
+            size = math.prod(getattr(value, "shape", ()))
+            value = value.item() if size == 1 else value
+        except (RuntimeError, NotImplementedError) as error:  # nested, or without numbers
+            first = str(error).split("\n")[0][:100]
+            raise TypeError(f"{what} must be one number; got a {type(given).__name__} without one ({first})") from None
         if size != 1:
             raise TypeError(
                 f"{what} must be one number; got {size} of them, shape {tuple(value.shape)}. "
                 "Take .max() or .mean() first."
             )
-        value = value.item()
     if hasattr(value, "value") and hasattr(value, "unit"):  # a measured number
         value = value.value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{what} must be one number; got {type(given).__name__}")
+    if isinstance(value, int) and value.bit_length() > 1000:
+        raise TypeError(f"{what} must be a number that can be shown; got an int of {value.bit_length():,} bits")
     return value
 
 

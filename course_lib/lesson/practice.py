@@ -1,9 +1,12 @@
 """Exercises in the notebook: check an answer, ask for a hint, see the solution."""
 
+import functools
 import inspect
+import types
 
-from course_lib.exercises import all_exercises, find
+from course_lib.exercises import Investigation, all_exercises, all_investigations, find
 from course_lib.lesson.cards import card, emit, printed, prose
+from course_lib.lesson.investigations import model_answer
 from course_lib.lesson.judge import Verdict, judge
 from course_lib.lesson.marks import mark, marks
 from course_lib.lesson.sources import fenced, source_of
@@ -15,7 +18,7 @@ _tried: set[str] = set()
 _NOTHING = object()
 
 
-def check(answer, value=_NOTHING, *, name: str | None = None, among=None) -> None:
+def check(answer, value=_NOTHING, *, among=None) -> None:
     """Say whether an answer is right, and if not, what the likely cause is. Never raises, so Run All goes on.
 
     check(rnn_step) checks a function, found by its name; check("predict_cell", 3) checks an answer that is a
@@ -23,24 +26,30 @@ def check(answer, value=_NOTHING, *, name: str | None = None, among=None) -> Non
     """
     if value is not _NOTHING:
         name, answer = answer, value
-    elif isinstance(answer, str) and name is None:
+    elif type(answer) is str:
         return _unknown(answer, f"Give your answer too: `check({answer})`, or `check({answer!r}, ...)`.")
-    name = name or getattr(answer, "__name__", None)
-    if name is None:
+    else:
+        try:
+            name = answer.__name__
+        except Exception:  # it has none, or raises whatever it is asked
+            name = None
+    if type(name) is not str:
         return _unknown("check", 'Say which exercise it answers: `check("its name", answer)`.')
     try:
         exercise = find(name, among)
     except LookupError as error:
         return _unknown(name, f'{error} For a function of another name: `check("its name", function)`.')
-    if _is_the_librarys(answer):
-        verdict = Verdict(
-            "not attempted", "This is the library's own function: write yours in the cell above."
-        )
-    else:
-        verdict = judge(exercise, answer)
+    verdict = found(exercise, answer)
     if verdict.kind != "not attempted":
         _tried.add(exercise.name)
     _say(exercise.name, verdict, _standing(exercise, among) if verdict.kind == "passed" else "")
+
+
+def found(exercise, answer) -> Verdict:
+    """How `check` finds an answer; nothing is said and nothing is marked. Raises nothing but KeyboardInterrupt."""
+    if not exercise.value and _is_the_librarys(answer):
+        return Verdict("not attempted", "This is the library's own function: write yours in the cell above.")
+    return judge(exercise, answer)
 
 
 def hint(name, *, among=None) -> None:
@@ -63,17 +72,18 @@ def hint(name, *, among=None) -> None:
 def solution(name, show: bool = False, *, among=None) -> None:
     """Show the reference solution, once the exercise was tried or solved; before that, `show=True` shows it.
 
-    So a notebook that runs through, and is stored, gives no answer away.
+    So a notebook that runs through, and is stored, gives no answer away. For an investigation, the model answer, once
+    something of its rubric is ticked.
     """
-    exercise = find(_named(name), among)
+    exercise = find(_named(name), [*all_exercises(), *all_investigations()] if among is None else among)
+    if isinstance(exercise, Investigation):
+        return model_answer(exercise, show)
     if not (show or exercise.name in _tried or _is_solved(exercise)):
         text = (
             f"The solution of `{exercise.name}` is here when you want it. Try first, or ask for a hint: "
             f"`hint({exercise.name!r})`. To see it now: `solution({exercise.name!r}, show=True)`."
         )
-        return emit(
-            text, html=card("open", prose(text)), metadata={"solution": exercise.name, "shown": False}
-        )
+        return emit(text, html=card("open", prose(text)), metadata={"solution": exercise.name, "shown": False})
     code = source_of(exercise.solution)
     if not exercise.value:  # under the name that the student gives it, whatever it is called in the library
         code = code.replace(f"def {exercise.solution.__name__}(", f"def {exercise.name}(", 1)
@@ -89,24 +99,33 @@ def _named(name):
 
 
 def _is_the_librarys(answer):
-    """Whether the student passed what was imported, having defined nothing yet."""
-    module = getattr(inspect.unwrap(answer) if callable(answer) else answer, "__module__", None) or ""
-    return module.startswith("course_lib.") and not module.startswith("course_lib.exercises")
+    """Whether the student passed what was imported, as it is or wrapped; calling the library inside is allowed."""
+    try:
+        for _ in range(20):  # wrappers around wrappers, and no endless round of them
+            answer = _wrapped(answer) or answer
+        module = answer.__module__ or ""
+    except Exception:  # an object without a module, or one that raises whatever it is asked
+        return False
+    return module.partition(".")[0] == "course_lib"
+
+
+def _wrapped(answer):
+    """The function inside a partial, a bound method, or what functools.wraps dressed; None inside anything else."""
+    kind = type(answer)
+    if issubclass(kind, functools.partial):
+        return answer.func
+    return answer.__func__ if kind is types.MethodType else inspect.getattr_static(answer, "__wrapped__", None)
 
 
 def _is_solved(exercise):
-    return exercise.name in marks()[0]["exercises"].get(exercise.lesson, ())
+    return exercise.name in marks()["exercises"].get(exercise.lesson, ())
 
 
 def _standing(exercise, among):
     """Mark it as solved, and say how many of the lesson's exercises are."""
     sentence = mark(exercise.lesson, "exercises", exercise.name)
-    lesson = {
-        other.name
-        for other in (all_exercises() if among is None else among)
-        if other.lesson == exercise.lesson
-    }
-    solved = lesson & marks()[0]["exercises"].get(exercise.lesson, set())
+    lesson = {other.name for other in (all_exercises() if among is None else among) if other.lesson == exercise.lesson}
+    solved = lesson & marks()["exercises"].get(exercise.lesson, set())
     return f"{len(solved)} of {len(lesson)} exercises of this lesson solved. {sentence}".strip()
 
 

@@ -27,13 +27,12 @@ def quiz(key: str, *, among=None) -> None:
     Where no kernel runs (GitHub, slides, a web page) the question and its options stand, without the answer.
     """
     question = find_quiz(key, among)
-    widget = panel(question)
-    emit(
-        _plain(question),
-        html=_still(question),
-        widget={k: v for k, v in widget._repr_mimebundle_().items() if k != "text/plain"},
-        metadata={"quiz": key},
-    )
+    try:
+        widget = {k: v for k, v in panel(question)._repr_mimebundle_().items() if k != "text/plain"}
+        invitation = "Run this cell to answer."
+    except ModuleNotFoundError:
+        widget, invitation = {}, "Answering needs the package ipywidgets, which is missing."
+    emit(_plain(question), html=_still(question, invitation), widget=widget, metadata={"quiz": key})
 
 
 def panel(question: Quiz):
@@ -63,9 +62,7 @@ def _feedback(question, index):
         return card("open", "Choose an answer first.")
     _, reason = question.options[index]
     if index != question.correct:
-        return card(
-            "bad", "<b>Not this one.</b>", prose(reason), f'<span style="{QUIET}">Try another answer.</span>'
-        )
+        return card("bad", "<b>Not this one.</b>", prose(reason), f'<span style="{QUIET}">Try another answer.</span>')
     sentence = mark(question.lesson, "quiz", question.key)
     return card("good", "<b>Right.</b>", prose(reason), prose(sentence))
 
@@ -83,10 +80,10 @@ def _plain(question):
     return f"Question. {_bare(question.question)}\n{options}"
 
 
-def _still(question):
+def _still(question, invitation):
     options = [
         f'<div style="padding-left: 1.3em; text-indent: -1.3em">{letter}. {prose(text)}</div>'
         for letter, (text, _) in _lettered(question)
     ]
     asked = f"<b>Question.</b> {prose(question.question)}"
-    return card("info", asked, *options, f'<span style="{QUIET}">Run this cell to answer.</span>')
+    return card("info", asked, *options, f'<span style="{QUIET}">{invitation}</span>')

@@ -78,8 +78,7 @@ def _plain(name, header, rows):
 def _html(name, header, rows):
     cell = "padding: 0.2em 0.9em; border-bottom: 1px solid var(--jp-border-color2, #bdbdbd)"
     head = "".join(
-        f'<th scope="col" style="{cell}; text-align: right; {QUIET}">{prose(text)}</th>'
-        for text in header[1:]
+        f'<th scope="col" style="{cell}; text-align: right; {QUIET}">{prose(text)}</th>' for text in header[1:]
     )
     lines = "".join(
         f'<tr><th scope="row" style="{cell}; text-align: left; font-weight: normal">{prose(row[0])}</th>'

@@ -1,16 +1,28 @@
-"""The lessons of the course in their order: the one place that lists them."""
+"""The lessons of the course in their order: the one place that lists them, and the files that each of them brings.
+
+The README's map, the layering test, the groups of tests and the progress board are made from this list.
+"""
 
 from dataclasses import dataclass
+
+# Concept files that no single lesson owns; they come before every lesson's own.
+SHARED = ("tokenizers.py", "sequences.py", "reach.py")
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson: its number, slug (as in notebooks/NN_slug.ipynb), title and the question it answers."""
+    """One lesson: its number, its slug (as in notebooks/NN_slug.ipynb), its title and the question it answers.
+
+    files: what it brings into course_lib/, in the order in which it may be imported; a concept lies on the shelf
+    itself ("rnn.py"), what serves it in a room ("data/dates/"). Its exercises are exercises/<slug>.py. A file that
+    another one imports before its own lesson teaches it stands in both.
+    """
 
     number: int
     slug: str
     title: str
     question: str
+    files: tuple[str, ...] = ()
 
     @property
     def notebook(self) -> str:
@@ -19,29 +31,71 @@ class Lesson:
 
 
 LESSONS = (
-    Lesson(0, "start_here", "Start here", "How does this course work, and is this machine ready for it?"),
+    Lesson(
+        0,
+        "start_here",
+        "Start here",
+        "How does this course work, and is this machine ready for it?",
+        ("lesson/", "lesson/machine.py"),
+    ),
     Lesson(
         1,
         "rnn_bptt",
         "Recurrent networks and back-propagation through time",
         "How can one network read a sequence of any length?",
+        ("rnn.py", "language_model.py"),
     ),
     Lesson(
         2,
         "lstm_gradient_flow",
         "LSTM and the gradient's highway",
         "Why do plain RNNs forget, and what does a gate change?",
+        ("stacked.py", "lstm.py", "train/stored.py", "data/long_memory.py"),
     ),
-    Lesson(3, "seq2seq", "Sequence to sequence", "How does one network write what another has read?"),
-    Lesson(4, "attention_alignment", "Attention that aligns", "Must a sentence fit in one vector?"),
+    Lesson(
+        3,
+        "seq2seq",
+        "Sequence to sequence",
+        "How does one network write what another has read?",
+        (
+            "attention.py",
+            "pairs.py",
+            "seq2seq.py",
+            "decode.py",
+            "translator.py",
+            "data/dates/",
+            "data/grammar/",
+            "data/interface.py",
+        ),
+    ),
+    Lesson(
+        4,
+        "attention_alignment",
+        "Attention that aligns",
+        "Must a sentence fit in one vector?",
+        ("attention.py", "alignment_error.py", "show/attention_views/"),
+    ),
     Lesson(
         5,
         "positional_encodings",
         "Self-attention and positions",
         "What knows the order when nothing is read in order?",
+        ("attention.py", "positions.py", "order_model.py", "data/order.py"),
     ),
-    Lesson(6, "transformer", "The Transformer", "What is left when the recurrence is taken out?"),
+    Lesson(
+        6,
+        "transformer",
+        "The Transformer",
+        "What is left when the recurrence is taken out?",
+        ("multi_head.py", "block.py", "transformer.py"),
+    ),
     Lesson(7, "gpt", "GPT", "What does predicting the next token buy?"),
     Lesson(8, "bert", "BERT", "What if the model may look both ways?"),
     Lesson(9, "vit", "Vision Transformer", "Is an image a sentence of patches?"),
 )
+
+
+def concepts() -> list[str]:
+    """The names of the concept files in teaching order: each may import those before it."""
+    files = [*SHARED, *(file for lesson in LESSONS for file in lesson.files)]
+    return [file.removesuffix(".py") for file in dict.fromkeys(files) if "/" not in file]

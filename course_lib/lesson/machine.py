@@ -14,7 +14,7 @@ from course_lib.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.rnn import RNN
 from course_lib.train import pick_device
 
-MEASURED = Path(__file__).resolve().parents[1] / "notebooks" / "measured.json"
+MEASURED = Path(__file__).resolve().parents[2] / "notebooks" / "measured.json"
 SPEED = "speed"  # the name under which the start page reports what `speed` measured
 
 
