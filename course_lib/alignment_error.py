@@ -27,14 +27,8 @@ def hard_alignment(weights: Tensor, threshold: float | None = None) -> set[Link]
     Take out rows and columns of start, end and padding first. Raises ValueError for a tensor that is no such table,
     NaN, infinity, or a threshold outside (0, 1].
     """
-    weights = torch.as_tensor(weights)
-    if weights.ndim != 2:
-        raise ValueError(f"One sentence at a time: weights (target, source); got shape {tuple(weights.shape)}.")
-    if not torch.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("Attention weights are finite and not negative; got others: look for a mask that left "
-                         "nothing to attend to, or hand in the weights instead of the scores.")
-    if threshold is not None and not 0 < threshold <= 1:
-        raise ValueError(f"threshold must be above 0 and at most 1, as weights are; got {threshold!r}.")
+    weights = torch.as_tensor(weights).detach().cpu()  # every link is looked at
+    _check_table(weights, threshold)
     if not weights.numel():
         return set()
     if threshold is None:
@@ -43,13 +37,25 @@ def hard_alignment(weights: Tensor, threshold: float | None = None) -> set[Link]
     return {(i, j) for j, i in (weights >= threshold).nonzero().tolist()}
 
 
+def mutual_alignment(weights: Tensor) -> set[Link]:
+    """The links of `hard_alignment` on which both sides agree: source token i, too, has its largest weight at j."""
+    weights = torch.as_tensor(weights).detach().cpu()
+    back = weights.argmax(dim=0) if weights.numel() else weights  # (S,)
+    return {(i, j) for i, j in hard_alignment(weights) if int(back[i]) == j}
+
+
+def either_alignment(weights: Tensor) -> set[Link]:
+    """The links that either side makes: those of `hard_alignment`, and each source token's with its largest weight."""
+    weights = torch.as_tensor(weights)
+    return hard_alignment(weights) | {(i, j) for j, i in hard_alignment(weights.T)}
+
+
 def diagonal_guess(n_source: int, n_target: int) -> set[Link]:
     """The links of someone who looks at no word: target token j goes with the source token as far along its sentence.
 
     i = floor((j + 1/2) S / T). The yardstick for an aligner: what word order alone gives.
     """
-    if n_source < 0 or n_target < 0:
-        raise ValueError(f"A sentence has no less than 0 tokens; got lengths {n_source} and {n_target}.")
+    _check_lengths(n_source, n_target)
     return {((2 * j + 1) * n_source // (2 * n_target), j) for j in range(n_target) if n_source}
 
 
@@ -90,8 +96,9 @@ def corpus_recall(links: Iterable[Links], gold: Iterable[Links]) -> float:
     return _ratio(sum(len(a & g) for a, g in pairs), sum(len(g) for _, g in pairs))
 
 
-def corpus_alignment_error_rate(links: Iterable[Links], sure: Iterable[Links],
-                                possible: Iterable[Links] | None = None) -> float:
+def corpus_alignment_error_rate(
+    links: Iterable[Links], sure: Iterable[Links], possible: Iterable[Links] | None = None
+) -> float:
     """`alignment_error_rate` over the sentences of a corpus, with pooled counts."""
     sure = list(sure)
     triples = [(a, s, s | p) for a, s, p in _sentences(links, sure, sure if possible is None else possible)]
@@ -99,8 +106,37 @@ def corpus_alignment_error_rate(links: Iterable[Links], sure: Iterable[Links],
     return 1 - _ratio(right, sum(len(a) + len(s) for a, s, _ in triples))
 
 
+def where_gold(links: Iterable[Links], gold: Iterable[Links]) -> list[set[Link]]:
+    """The links, sentence by sentence, of the target tokens that gold links at all: the others cannot be judged."""
+    return [{(i, j) for i, j in a if j in {b for _, b in g}} for a, g in _sentences(links, gold)]
+
+
+def alignment_scores(links: Iterable[Links], gold: Iterable[Links]) -> dict[str, float]:
+    """AER, precision and recall of a corpus in one table: links of sentences and their gold links."""
+    links, gold = list(links), list(gold)
+    measures = {"AER": corpus_alignment_error_rate, "precision": corpus_precision, "recall": corpus_recall}
+    return {name: measure(links, gold) for name, measure in measures.items()}
+
+
 def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
+
+
+def _check_table(weights: Tensor, threshold: float | None) -> None:
+    if weights.ndim != 2:
+        raise ValueError(f"One sentence at a time: weights (target, source); got shape {tuple(weights.shape)}.")
+    if not torch.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(
+            "Attention weights are finite and not negative; got others: look for a mask that left "
+            "nothing to attend to, or hand in the weights instead of the scores."
+        )
+    if threshold is not None and not 0 < threshold <= 1:
+        raise ValueError(f"threshold must be above 0 and at most 1, as weights are; got {threshold!r}.")
+
+
+def _check_lengths(n_source: int, n_target: int) -> None:
+    if n_source < 0 or n_target < 0:
+        raise ValueError(f"A sentence has no less than 0 tokens; got lengths {n_source} and {n_target}.")
 
 
 def _sentences(*sides: Iterable[Links]) -> list[tuple[set[Link], ...]]:

@@ -11,12 +11,15 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from course_lib.sequences import token_ids
+
 
 class CharRNN(nn.Module):
     """A character language model: embedding, a recurrent layer, linear read-out (Mikolov et al., 2010, section 2).
 
     recurrent: a layer such as RNN(d_in, d_hidden) or LSTM(d_in, d_hidden); d_in is the width of the embedding.
     tokens (B, T) of ids below V, the layer's state or None -> logits (B, T, V) for the next token, last state.
+    Raises ValueError or TypeError, in words, for what is no text in ids and for a state that does not fit.
     """
 
     def __init__(self, vocab_size: int, recurrent: nn.Module):
@@ -26,24 +29,21 @@ class CharRNN(nn.Module):
         self.readout = nn.Linear(recurrent.d_hidden, vocab_size)
 
     def forward(self, tokens: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        if tokens.is_floating_point():
-            raise TypeError(f"CharRNN reads token ids (integers); got {tokens.dtype}. Encode the text first.")
-        if tokens.numel() > 0 and not 0 <= int(tokens.min()) <= int(tokens.max()) < self.embed.num_embeddings:
-            raise ValueError(f"Token ids must lie in 0 ... {self.embed.num_embeddings - 1}; "
-                             f"got {int(tokens.min())} ... {int(tokens.max())}.")
+        tokens = token_ids("The text", tokens, self.embed, shortest=1)
         out, state = self.rnn(self.embed(tokens), state)  # (B, T, H), (L, B, H)
         return self.readout(out), state  # (B, T, V), (L, B, H)
 
     @torch.no_grad()
-    def sample(self, prompt: Tensor, n_tokens: int, temperature: float = 1.0,
-               generator: torch.Generator | None = None) -> Tensor:
+    def sample(
+        self, prompt: Tensor, n_tokens: int, temperature: float = 1.0, generator: torch.Generator | None = None
+    ) -> Tensor:
         """Continue each prompt (B, T) by n_tokens drawn from softmax(logits / temperature): (B, T + n_tokens).
 
-        Temperature 0 takes the most probable token; 1 is the model's own distribution.
+        Temperature 0 takes the most probable token; 1 is the model's own distribution. Raises ValueError for one
+        below 0.
         """
-        if temperature < 0:
-            raise ValueError(f"The temperature must be 0 or more; got {temperature}.")
-        tokens, state = [prompt], None
+        _check_temperature(temperature)
+        tokens, state = [token_ids("The prompt", prompt, self.embed, shortest=1)], None
         for _ in range(n_tokens):
             logits, state = self(tokens[-1], state)
             if temperature == 0:
@@ -58,16 +58,16 @@ def streams(ids: Tensor, batch_size: int, chunk: int) -> Iterator[tuple[Tensor, 
     """Endless (x, y) pairs (batch_size, chunk): the text cut into parallel streams, each read chunk after chunk.
 
     Row i of a pair continues row i of the pair before it, so the state may be carried; y is x one token later.
+    ids (N,), a tensor or a list. Raises ValueError for a text that is too short.
     """
-    length = (len(ids) - 1) // max(batch_size, 1) // max(chunk, 1) * chunk
-    if length < 1 or batch_size < 1:
-        raise ValueError(f"{batch_size} streams in chunks of {chunk} need more than {batch_size * max(chunk, 1)} "
-                         f"tokens; got {len(ids)}.")
-    x = ids[:length * batch_size].view(batch_size, length)
-    y = ids[1:length * batch_size + 1].view(batch_size, length)
+    ids = torch.as_tensor(ids)
+    _check_long_enough(ids, batch_size, chunk)
+    length = (len(ids) - 1) // batch_size // chunk * chunk
+    x = ids[: length * batch_size].view(batch_size, length)
+    y = ids[1 : length * batch_size + 1].view(batch_size, length)
     while True:
         for start in range(0, length, chunk):
-            yield x[:, start:start + chunk], y[:, start:start + chunk]
+            yield x[:, start : start + chunk], y[:, start : start + chunk]
 
 
 class TruncatedBPTT:
@@ -101,10 +101,22 @@ class TruncatedBPTT:
 @torch.no_grad()
 def bits_per_character(model: nn.Module, ids: Tensor, n_streams: int = 64, chunk: int = 256) -> float:
     """Mean -log2 p(next character) over a text of ids (N,), read in n_streams parallel streams with state carried."""
-    loss, total, seen = TruncatedBPTT(), 0.0, 0
-    device = next(model.parameters()).device
+    loss, device = TruncatedBPTT(), next(model.parameters()).device
     steps = (len(ids) - 1) // n_streams // chunk
-    for (x, y), _ in zip(streams(ids, n_streams, chunk), range(steps), strict=False):
-        total += float(loss(model, (x.to(device), y.to(device)))) * y.numel()
-        seen += y.numel()
-    return total / seen / math.log(2)
+    once = zip(streams(ids, n_streams, chunk), range(steps), strict=False)
+    nats = torch.stack([loss(model, (x.to(device), y.to(device))) for (x, y), _ in once])  # a mean for each chunk
+    tokens = n_streams * chunk
+    return sum(mean * tokens for mean in nats.tolist()) / (steps * tokens) / math.log(2)
+
+
+def _check_temperature(temperature: float) -> None:
+    if not temperature >= 0:
+        raise ValueError(f"The temperature must be 0 or more; got {temperature}.")
+
+
+def _check_long_enough(ids: Tensor, batch_size: int, chunk: int) -> None:
+    if ids.ndim != 1 or min(batch_size, chunk) < 1 or len(ids) <= batch_size * chunk:
+        raise ValueError(
+            f"{batch_size} streams in chunks of {chunk} need more than {max(batch_size, 1) * max(chunk, 1)} "
+            f"tokens in one row; got {tuple(ids.shape)}."
+        )

@@ -11,6 +11,8 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
+from course_lib.sequences import check_sequence, check_sizes, full_precision, transformed
+
 
 def rnn_step(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b: Tensor) -> Tensor:
     """One step of the Elman network, h' = tanh(x w_x + h w_h + b) (after Elman, 1990, "Networks with memory").
@@ -43,8 +45,9 @@ class RNNGrads(NamedTuple):
     b: Tensor
 
 
-def bptt(x: Tensor, h0: Tensor, w_x: Tensor, w_h: Tensor, b: Tensor, grad_hs: Tensor,
-         hs: Tensor | None = None) -> RNNGrads:
+def bptt(
+    x: Tensor, h0: Tensor, w_x: Tensor, w_h: Tensor, b: Tensor, grad_hs: Tensor, hs: Tensor | None = None
+) -> RNNGrads:
     """Back-propagation through time by hand (Werbos, 1990, section III): dL/d(x, h0, w_x, w_h, b).
 
         da_t = (dL/dh_t + da_{t+1} w_h^T) * (1 - h_t^2)      from t = T down to 1, da_{T+1} = 0
@@ -54,12 +57,14 @@ def bptt(x: Tensor, h0: Tensor, w_x: Tensor, w_h: Tensor, b: Tensor, grad_hs: Te
     """
     if hs is None:
         hs = unroll(x, h0, w_x, w_h, b)
-    da, from_later = torch.empty_like(hs), torch.zeros_like(h0)
+    da, from_later = torch.empty_like(grad_hs, memory_format=torch.contiguous_format), torch.zeros_like(h0)
     for t in reversed(range(hs.shape[1])):
         da[:, t] = (grad_hs[:, t] + from_later) * (1 - hs[:, t] ** 2)  # (B, H)
         from_later = da[:, t] @ w_h.T  # (B, H), what reaches h_{t-1}
     before = torch.cat([h0[:, None], hs[:, :-1]], dim=1)  # (B, T, H), the state that each step read
-    rows = da.flatten(0, 1)  # (B*T, H): the weights are shared, so their gradient is a sum over batch and time
+    rows = da.reshape(
+        -1, da.shape[-1]
+    )  # (B*T, H): the weights are shared, so their gradient is a sum over batch and time
     return RNNGrads(
         x=da @ w_x.T,  # (B, T, D)
         h0=from_later,  # (B, H)
@@ -73,33 +78,35 @@ class _Unroll(torch.autograd.Function):
     """`unroll` whose backward pass is `bptt`: autograd need not record T small steps, so training is faster."""
 
     @staticmethod
-    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.get_default_dtype())
     def forward(ctx, x, h0, w_x, w_h, b):
         hs = unroll(x, h0, w_x, w_h, b)
         ctx.save_for_backward(x, h0, w_x, w_h, b, hs)
         return hs
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx, grad_hs):
         *arguments, hs = ctx.saved_tensors
-        return tuple(bptt(*arguments, grad_hs, hs))
+        with full_precision(hs):
+            if not torch.is_grad_enabled():
+                return tuple(bptt(*arguments, grad_hs, hs))
+            # create_graph=True: somebody wants the gradient of this gradient, so autograd takes it, and records it.
+            hs, wanted = unroll(*arguments), [a for a in arguments if a.requires_grad]
+            grads = iter(torch.autograd.grad(hs, wanted, grad_hs, create_graph=True))
+            return tuple(next(grads) if argument.requires_grad else None for argument in arguments)
 
 
 class RNN(nn.Module):
     """Stacked Elman layers: layer l reads the states of layer l - 1 (Elman, 1990; Schmidhuber, 1992, for stacks).
 
     x (B, T, D), state (L, B, H) or None for zeros -> out (B, T, H) of the top layer, last state (L, B, H).
-    Raises ValueError or TypeError, in words, for empty, misshapen, non-finite or wrongly typed input.
+    Raises ValueError or TypeError, in words, for empty, misshapen or wrongly typed input, non-finite too on the CPU.
     While `record.capture` listens at `hidden`, the same steps run one by one, so that every h_t can be seen.
+    Under autocast it computes in the precision of its weights: T small products gain nothing from half of it.
     """
 
     def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1):
         super().__init__()
-        if min(d_in, d_hidden, n_layers) < 1:
-            raise ValueError("RNN sizes must be 1 or more; got "
-                             f"d_in={d_in}, d_hidden={d_hidden}, n_layers={n_layers}.")
+        check_sizes(type(self).__name__, d_in=d_in, d_hidden=d_hidden, n_layers=n_layers)
         self.d_in, self.d_hidden, self.n_layers = d_in, d_hidden, n_layers
         widths = [d_in] + [d_hidden] * (n_layers - 1)
         self.w_x = nn.ParameterList(torch.randn(d, d_hidden) / math.sqrt(d) for d in widths)
@@ -112,6 +119,12 @@ class RNN(nn.Module):
         if state is None:
             state = self.w_h[0].new_zeros(self.n_layers, *x.shape[:1], self.d_hidden)  # (L, B, H)
         check_sequence(self, x, state)
+        with full_precision(x):
+            return self._run(x.to(self.w_x[0].dtype), state.to(self.w_x[0].dtype))
+
+    def _run(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        # The hand-written backward pass is for plain training; a compiler or a transform reads the steps themselves.
+        run = unroll if torch.compiler.is_compiling() or transformed() else _Unroll.apply
         last = []
         for w_x, w_h, b, hidden, h in zip(self.w_x, self.w_h, self.b, self.hidden, state, strict=True):
             if hidden._forward_hooks:  # being recorded: each state passes the listener and stays in the graph
@@ -121,18 +134,14 @@ class RNN(nn.Module):
                     steps.append(h)
                 x = torch.stack(steps, dim=1)  # (B, T, H)
             else:
-                x = _Unroll.apply(x, h, w_x, w_h, b)  # (B, T, H)
+                x = run(x, h, w_x, w_h, b)  # (B, T, H)
             last.append(x[:, -1])
         return x, torch.stack(last)  # (B, T, H), (L, B, H)
 
     @classmethod
     def from_torch(cls, rnn: nn.RNN) -> "RNN":
         """Our RNN with the weights of a `torch.nn.RNN`; its two biases add up to our one. Ours is batch first."""
-        if not isinstance(rnn, nn.RNN):
-            raise TypeError(f"RNN.from_torch copies a torch.nn.RNN; got {type(rnn).__name__}.")
-        if rnn.nonlinearity != "tanh" or rnn.bidirectional or rnn.dropout:
-            raise ValueError("RNN.from_torch copies a one-directional tanh network without dropout; got nonlinearity="
-                             f"{rnn.nonlinearity!r}, bidirectional={rnn.bidirectional}, dropout={rnn.dropout}.")
+        _check_copied(rnn)
         ours = cls(rnn.input_size, rnn.hidden_size, rnn.num_layers).to(rnn.weight_hh_l0)
         with torch.no_grad():
             for i in range(rnn.num_layers):
@@ -143,25 +152,11 @@ class RNN(nn.Module):
         return ours
 
 
-def check_sequence(layer: nn.Module, x: Tensor, *states: Tensor, n_directions: int = 1) -> None:
-    """Raise ValueError or TypeError, in words, unless a recurrent layer can read x (B, T, D) from these states."""
-    name, weight = type(layer).__name__, next(layer.parameters())
-    if x.ndim != 3 or x.shape[-1] != layer.d_in:
-        raise ValueError(f"{name} reads x of shape (batch, time, {layer.d_in}); got {tuple(x.shape)}.")
-    if 0 in x.shape:
-        raise ValueError(f"{name} needs at least one sequence of at least one step; got x of shape {tuple(x.shape)}.")
-    shape = (layer.n_layers * n_directions, x.shape[0], layer.d_hidden)
-    for state in states:
-        if state.shape != shape:
-            rows = "n_layers" if n_directions == 1 else "n_layers * 2 directions"
-            raise ValueError(f"The state must have shape ({rows}, batch, d_hidden) = {shape}; "
-                             f"got {tuple(state.shape)}.")
-    for name, tensor in (("x", x), *(("The state", state) for state in states)):
-        if tensor.device != weight.device:
-            raise ValueError(f"{name} is on {tensor.device}, the weights on {weight.device}: move one of them.")
-        if tensor.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
-            raise TypeError(f"{name} is {tensor.dtype} but the weights are {weight.dtype}: convert it with "
-                            f".to({weight.dtype}), or embed it first if it holds token ids.")
-        if not torch.isfinite(tensor).all():
-            raise ValueError(f"{name} holds NaN or infinity: look for a division by zero in the data "
-                             "or a learning rate that is too high.")
+def _check_copied(rnn: nn.RNN) -> None:
+    if not isinstance(rnn, nn.RNN):
+        raise TypeError(f"RNN.from_torch copies a torch.nn.RNN; got {type(rnn).__name__}.")
+    if rnn.nonlinearity != "tanh" or rnn.bidirectional or rnn.dropout:
+        raise ValueError(
+            "RNN.from_torch copies a one-directional tanh network without dropout; got nonlinearity="
+            f"{rnn.nonlinearity!r}, bidirectional={rnn.bidirectional}, dropout={rnn.dropout}."
+        )

@@ -1,22 +1,19 @@
 """Sequence to sequence: one network reads a sentence, another writes its translation. Lessons 03 and 04.
 
 Shapes: B batch, S source time, T target time, D d_model, H d_hidden, L n_layers, V vocabulary. Batch first, always.
-Token ids: 0 padding, 1 start, 2 end, 3 unknown. Padding stands behind a sentence.
+Token ids as in `pairs`: 0 padding, 1 start, 2 end, 3 unknown. Padding stands behind a sentence.
 """
-
-import random
-from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from course_lib.attention import AdditiveAttention, ConcatAttention, DotAttention, GeneralAttention, padding_mask
 from course_lib.lstm import GRU, LSTM
+from course_lib.pairs import END, PADDING, START
+from course_lib.sequences import map_state, select_rows, token_ids, visible, whole_lengths
 
-PADDING, START, END, UNKNOWN = range(4)
 CELLS = {"lstm": LSTM, "gru": GRU}
 SCORES = {"additive": AdditiveAttention, "dot": DotAttention, "general": GeneralAttention, "concat": ConcatAttention}
 
@@ -28,23 +25,31 @@ class Encoder(nn.Module):
     last state, (L, B, H) each part. Two directions have H / 2 units each, side by side: a decoder starts from either.
     """
 
-    def __init__(self, vocab_size: int, d_model: int, d_hidden: int, n_layers: int = 1, cell: str = "lstm",
-                 bidirectional: bool = False, dropout: float = 0.0):
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        d_hidden: int,
+        n_layers: int = 1,
+        cell: str = "lstm",
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+    ):
         super().__init__()
-        if bidirectional and d_hidden % 2:
-            raise ValueError(f"Two directions share d_hidden: it must be even; got {d_hidden}.")
+        _check_width(d_hidden, bidirectional)
         self.embed = nn.Embedding(vocab_size, d_model)
         self.dropout = nn.Dropout(dropout)
         self.rnn = _choose("cell", cell, CELLS)(d_model, d_hidden // (1 + bidirectional), n_layers, bidirectional)
 
     def forward(self, source: Tensor, lengths: Tensor):
-        _check_ids("The source", source, self.embed.num_embeddings)
+        source = token_ids("The source", source, self.embed)
         source = F.pad(source, (0, int(source.shape[1] == 0)), value=PADDING)  # one column where all are empty
-        if lengths.shape == source.shape[:1] and (lengths == source.shape[1]).all():
+        lengths = whole_lengths(lengths, source.shape[1], len(source))
+        if visible(lengths) and (lengths == source.shape[1]).all():
             lengths = None  # packing, of no use then, costs a third of the time
         memory, state = self.rnn(self.dropout(self.embed(source)), None, lengths)
         if self.rnn.bidirectional:  # rows are layer 0 forward, layer 0 backward, layer 1 forward ...
-            state = _each(state, lambda part: torch.cat([part[0::2], part[1::2]], dim=-1))  # (L, B, H)
+            state = map_state(state, lambda part: torch.cat([part[0::2], part[1::2]], dim=-1))  # (L, B, H)
         return memory, state
 
 
@@ -55,8 +60,16 @@ class Decoder(nn.Module):
     Given the whole target it is taught by the right tokens ("teacher forcing"), in one call; given one, it is a step.
     """
 
-    def __init__(self, vocab_size: int, d_model: int, d_hidden: int, n_layers: int = 1, cell: str = "lstm",
-                 dropout: float = 0.0, d_fed: int = 0):
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        d_hidden: int,
+        n_layers: int = 1,
+        cell: str = "lstm",
+        dropout: float = 0.0,
+        d_fed: int = 0,
+    ):
         super().__init__()
         self.embed = nn.Embedding(vocab_size, d_model)
         self.dropout = nn.Dropout(dropout)
@@ -70,7 +83,7 @@ class Decoder(nn.Module):
         return (state, h.new_zeros(1, h.shape[1], self.d_fed)) if self.d_fed else state
 
     def forward(self, target: Tensor, state, memory: Tensor | None = None, mask: Tensor | None = None):
-        _check_ids("The target", target, self.embed.num_embeddings, shortest=1)
+        target = token_ids("The target", target, self.embed, shortest=1)
         out, state = self.rnn(self.dropout(self.embed(target)), state)  # (B, T, H)
         return self.readout(self.dropout(out)), state, None
 
@@ -86,15 +99,24 @@ class AttentionDecoder(Decoder):
     target (B, T), state, memory (B, S, H), mask bool (B, S) -> logits (B, T, V), state, weights (B, T, S).
     """
 
-    def __init__(self, vocab_size: int, d_model: int, d_hidden: int, n_layers: int = 1, cell: str = "lstm",
-                 dropout: float = 0.0, attention: str = "additive", input_feeding: bool = False):
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        d_hidden: int,
+        n_layers: int = 1,
+        cell: str = "lstm",
+        dropout: float = 0.0,
+        attention: str = "additive",
+        input_feeding: bool = False,
+    ):
         super().__init__(vocab_size, d_model, d_hidden, n_layers, cell, dropout, d_hidden * input_feeding)
         self.attention = _choose("attention", attention, SCORES)(d_hidden, d_hidden)
         self.combine = nn.Linear(2 * d_hidden, d_hidden, bias=False)
         self.input_feeding = input_feeding
 
     def forward(self, target: Tensor, state, memory: Tensor, mask: Tensor | None):
-        _check_ids("The target", target, self.embed.num_embeddings, shortest=1)
+        target = token_ids("The target", target, self.embed, shortest=1)
         x = self.dropout(self.embed(target))  # (B, T, D)
         if self.input_feeding:
             (state, fed), steps = state, []
@@ -120,23 +142,32 @@ class Seq2Seq(nn.Module):
 
     attention: None, "additive", "dot", "general" or "concat"; cell: "lstm" or "gru".
     source (B, S), lengths (B) of its real tokens or None (all up to the padding), target_in (B, T), mask bool (B, S)
-    where attention may look, None = at every real token -> logits (B, T, V), weights (B, T, S) or None.
+    where attention may look, None = at every real token -> logits (B, T, V), weights (B, T, S) or None. On a GPU give
+    lengths that lie on the CPU, a tensor or a list as from `batches`: packing needs them there, and is the faster way.
     A batch of empty sentences counts as S = 1. Raises ValueError or TypeError, in words, for bad names, ids, lengths.
     """
 
-    def __init__(self, source_vocab: int, target_vocab: int, d_model: int, d_hidden: int, attention: str | None = None,
-                 cell: str = "lstm", n_layers: int = 1, bidirectional: bool = False, input_feeding: bool = False,
-                 dropout: float = 0.0):
+    def __init__(
+        self,
+        source_vocab: int,
+        target_vocab: int,
+        d_model: int,
+        d_hidden: int,
+        attention: str | None = None,
+        cell: str = "lstm",
+        n_layers: int = 1,
+        bidirectional: bool = False,
+        input_feeding: bool = False,
+        dropout: float = 0.0,
+    ):
         super().__init__()
-        if input_feeding and attention is None:
-            raise ValueError("input_feeding feeds what attention found: choose an attention too.")
+        _check_fed(input_feeding, attention)
         self.encoder = Encoder(source_vocab, d_model, d_hidden, n_layers, cell, bidirectional, dropout)
         sizes = (target_vocab, d_model, d_hidden, n_layers, cell, dropout)
         self.decoder = Decoder(*sizes) if attention is None else AttentionDecoder(*sizes, attention, input_feeding)
 
     def forward(self, source: Tensor, lengths: Tensor | None, target_in: Tensor, mask: Tensor | None = None):
-        if len(source) != len(target_in):
-            raise ValueError(f"Every source needs its target; got {len(source)} sources and {len(target_in)} targets.")
+        _check_partners(source, target_in)
         logits, _, weights = self.decoder(target_in, *self._read(source, lengths, mask))
         return logits, weights
 
@@ -159,81 +190,22 @@ class Seq2Seq(nn.Module):
             return logits, (state, *now[1:]), weights
 
         def select(now, rows: Tensor):  # the decoder's state has its batch in dimension 1, the memory in dimension 0
-            return _each(now[0], lambda part: part.index_select(1, rows)), now[1][rows], now[2][rows]
+            return select_rows(now[0], rows, dim=1), *select_rows(now[1:], rows)
 
-        state, start = self._read(source, lengths, mask), torch.full((len(source),), START, device=source.device)
+        state = self._read(source, lengths, mask)
+        start = torch.full((len(source),), START, device=state[1].device)
         return {"step": step, "state": state, "start": start, "end": END, "select": select}
 
     def _read(self, source: Tensor, lengths: Tensor | None, mask: Tensor | None = None):
         """The decoder's state before the first token, memory (B, S, H), where attention may look, bool (B, S)."""
         if lengths is None:
-            _check_ids("The source", source, self.encoder.embed.num_embeddings)
+            source = token_ids("The source", source, self.encoder.embed)
             place = torch.arange(1, source.shape[1] + 1, device=source.device)  # a real token makes it this long
             lengths = F.pad((source != PADDING) * place, (1, 0)).amax(dim=1)  # (B,)
         memory, state = self.encoder(source, lengths)
-        real = padding_mask(lengths, memory.shape[1]).to(source.device)  # (B, S)
-        if mask is not None and (mask.dtype, mask.shape) != (real.dtype, real.shape):
-            raise ValueError(f"The mask must be bool, {tuple(real.shape)}; got {mask.dtype}, {tuple(mask.shape)}.")
+        real = padding_mask(lengths, memory.shape[1]).to(memory.device)  # (B, S)
+        _check_mask(mask, real)
         return self.decoder.start(state), memory, real if mask is None else mask & real
-
-
-def shift(target: Tensor, padding: int = PADDING) -> tuple[Tensor, Tensor]:
-    """What the decoder reads and what it shall write, one token later: (B, T + 1) -> target_in, target_out, (B, T).
-
-    target holds start, sentence, end, padding; the end is written and never read. Raises ValueError where T < 1.
-    """
-    if target.ndim != 2 or target.shape[1] < 2:
-        raise ValueError(f"shift needs targets (batch, time) with start and end; got shape {tuple(target.shape)}.")
-    target_out = target[:, 1:]
-    return target[:, :-1].masked_fill(target_out == padding, padding), target_out
-
-
-def masked_loss(logits: Tensor, target_out: Tensor, padding: int = PADDING, smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy in nats, the mean over real tokens alone: padding is neither learned nor counted.
-
-    logits (B, T, V), target_out (B, T) -> scalar. smoothing: the share of the target's probability that all V tokens
-    get in equal parts (Szegedy et al., 2016, section 7). Raises ValueError where no token is real or shapes differ.
-    """
-    if logits.shape[:-1] != target_out.shape or not (target_out != padding).any():
-        raise ValueError("masked_loss needs logits (batch, time, V), targets (batch, time) and in them one real token; "
-                         f"got {tuple(logits.shape)} and {tuple(target_out.shape)}.")
-    return F.cross_entropy(logits.flatten(0, 1), target_out.flatten(), ignore_index=padding, label_smoothing=smoothing)
-
-
-def batches(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], batch_size: int, seed: int, padding: int = PADDING,
-            reverse_source: bool = False) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Endless batches of pairs of id lists, without start and end: source (B, S), lengths (B), target_in, target_out.
-
-    Each pair comes once a round, in an order drawn from the seed; a batch holds sentences of similar length, so that
-    little of it is padding. reverse_source reads backwards (Sutskever et al., 2014, section 3.3).
-    Raises ValueError for no pair, a batch size below 1, or ids that belong to padding, start and end.
-    """
-    if not len(pairs) or batch_size < 1:
-        raise ValueError(f"batches needs a pair and a batch size of 1 or more; got {len(pairs)} and {batch_size}.")
-    sources = [torch.as_tensor(source, dtype=torch.long) for source, _ in pairs]
-    targets = [[START, *map(int, target), END] for _, target in pairs]
-    if any(padding in source for source in sources) or any({padding, START, END} & set(t[1:-1]) for t in targets):
-        raise ValueError(f"Give sources without padding ({padding}), targets without start and end: batches adds them.")
-
-    sizes = [(len(target), len(source)) for source, target in zip(sources, targets, strict=True)]
-
-    def draw():
-        rng, pool = random.Random(seed), 20 * batch_size  # sorted pool by pool: alike, and never the same batch again
-        while True:
-            order = rng.sample(range(len(pairs)), len(pairs))
-            rows = [i for at in range(0, len(order), pool) for i in sorted(order[at:at + pool], key=sizes.__getitem__)]
-            cuts = [rows[at:at + batch_size] for at in range(0, len(rows), batch_size)]
-            for cut in rng.sample(cuts, len(cuts)):
-                read = [sources[i].flip(0) if reverse_source else sources[i] for i in cut]
-                target = pad_sequence([torch.tensor(targets[i]) for i in cut], True, padding)  # (B, T + 1)
-                yield pad_sequence(read, True, padding), torch.tensor([*map(len, read)]), *shift(target, padding)
-
-    return draw()
-
-
-def _each(state, change):
-    """`change` applied to every tensor of a state: an LSTM's is a pair, input feeding's holds one inside another."""
-    return tuple(_each(part, change) for part in state) if isinstance(state, tuple) else change(state)
 
 
 def _choose(what: str, name: str, known: dict):
@@ -242,8 +214,21 @@ def _choose(what: str, name: str, known: dict):
     return known[name]
 
 
-def _check_ids(name: str, ids: Tensor, vocab_size: int, shortest: int = 0) -> None:
-    if ids.is_floating_point() or ids.ndim != 2 or not len(ids) or ids.shape[1] < shortest:
-        raise ValueError(f"{name} must be token ids (batch, time), not empty; got {ids.dtype}, {tuple(ids.shape)}.")
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size:
-        raise ValueError(f"{name} must hold ids from 0 to {vocab_size - 1}; got {int(ids.min())} ... {int(ids.max())}.")
+def _check_width(d_hidden: int, bidirectional: bool) -> None:
+    if bidirectional and d_hidden % 2:
+        raise ValueError(f"Two directions share d_hidden: it must be even; got {d_hidden}.")
+
+
+def _check_fed(input_feeding: bool, attention: str | None) -> None:
+    if input_feeding and attention is None:
+        raise ValueError("input_feeding feeds what attention found: choose an attention too.")
+
+
+def _check_partners(source: Tensor, target_in: Tensor) -> None:
+    if len(source) != len(target_in):
+        raise ValueError(f"Every source needs its target; got {len(source)} sources and {len(target_in)} targets.")
+
+
+def _check_mask(mask: Tensor | None, real: Tensor) -> None:
+    if mask is not None and (mask.dtype, mask.shape) != (real.dtype, real.shape):
+        raise ValueError(f"The mask must be bool, {tuple(real.shape)}; got {mask.dtype}, {tuple(mask.shape)}.")

@@ -8,9 +8,9 @@ import copy
 import torch
 import torch.nn as nn
 from torch import Tensor
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from course_lib.rnn import check_sequence
+from course_lib.sequences import check_sequence, check_sizes, transformed, visible, whole_lengths
 
 
 class Stacked(nn.Module):
@@ -25,9 +25,7 @@ class Stacked(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1, bidirectional: bool = False):
         super().__init__()
-        if min(d_in, d_hidden, n_layers) < 1:
-            raise ValueError(f"{type(self).__name__} sizes must be 1 or more; got d_in={d_in}, d_hidden={d_hidden}, "
-                             f"n_layers={n_layers}.")
+        check_sizes(type(self).__name__, d_in=d_in, d_hidden=d_hidden, n_layers=n_layers)
         self.d_in, self.d_hidden, self.n_layers, self.bidirectional = d_in, d_hidden, n_layers, bidirectional
         self.fused = self.fused_type(d_in, d_hidden, n_layers, batch_first=True, bidirectional=bidirectional)
         with torch.no_grad():
@@ -40,7 +38,7 @@ class Stacked(nn.Module):
                             nn.init.orthogonal_(part)
                         else:
                             part.normal_(0, part.shape[1] ** -0.5)
-        self.places = [f"{layer}{way}" for layer in range(n_layers) for way in ("", "_reverse")[:1 + bidirectional]]
+        self.places = [f"{layer}{way}" for layer in range(n_layers) for way in ("", "_reverse")[: 1 + bidirectional]]
         for name in self.traced:
             setattr(self, name, nn.ModuleDict({place: nn.Identity() for place in self.places}))
 
@@ -48,13 +46,18 @@ class Stacked(nn.Module):
         """The bias of one gate (0, 1, 2 ... in PyTorch's order) in every layer and direction: views (H) to write to."""
         return [getattr(self.fused, f"bias_ih_l{place}").data.split(self.d_hidden)[gate] for place in self.places]
 
-    def forward(self, x: Tensor, state=None, lengths: Tensor | None = None):
+    def forward(self, x: Tensor, state=None, lengths=None):
+        states, lengths = self._prepare(x, state, lengths)
         listening = any(tap._forward_hooks for name in self.traced for tap in getattr(self, name).values())
-        return (self.loop if listening else self._run_fused)(x, state, lengths)
+        # PyTorch packs by lengths on the CPU alone. To fetch them from a device would be to wait for it: then by steps.
+        out_of_reach = lengths is not None and not visible(lengths)
+        stepwise = listening or out_of_reach or transformed()  # PyTorch's layer has no rule for vmap
+        return (self.loop if stepwise else self._run_fused)(x, states, lengths)
 
     def loop(self, x: Tensor, state=None, lengths: Tensor | None = None):
         """The forward pass one step at a time, to be read and to be listened to; the same numbers as the layer."""
-        states, last = self._prepare(x, state, lengths), []
+        (states, lengths), last = self._prepare(x, state, lengths), []
+        lengths = None if lengths is None else lengths.to(x.device)  # (B,)
         for layer in range(self.n_layers):
             outs = []
             for place in (place for place in self.places if place.split("_")[0] == str(layer)):
@@ -64,7 +67,7 @@ class Stacked(nn.Module):
                 for t in steps:
                     new = self.step(place, x[:, t], now, weights)  # each (B, H)
                     if lengths is not None:  # behind its end a sequence keeps its state and puts out zeros
-                        real = (t < lengths.to(x.device))[:, None]  # (B, 1)
+                        real = (t < lengths)[:, None]  # (B, 1)
                         now = tuple(torch.where(real, fresh, old) for fresh, old in zip(new, now, strict=True))
                         hs[t] = new[0] * real
                     else:
@@ -74,34 +77,32 @@ class Stacked(nn.Module):
             x = torch.cat(outs, dim=-1)  # (B, T, N*H)
         return x, self._state(torch.stack(part) for part in zip(*last, strict=True))  # each (L*N, B, H)
 
-    def _run_fused(self, x: Tensor, state=None, lengths: Tensor | None = None):
-        states = self._prepare(x, state, lengths)
+    def _run_fused(self, x: Tensor, states: tuple[Tensor, ...], lengths: Tensor | None):
         if lengths is None:
             return self.fused(x, self._state(states))
-        packed = pack_padded_sequence(x, lengths.cpu().clamp(min=1), batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(x, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
         out, last = self.fused(packed, self._state(states))
-        out = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])[0]
-        empty = (lengths.to(x.device) == 0)[:, None]  # packing knows no empty sequence: it read one step, take it back
+        longest_first = PackedSequence(out.data, out.batch_sizes)  # asked to reorder, PyTorch would wait for the device
+        out = pad_packed_sequence(longest_first, batch_first=True, total_length=x.shape[1])[0]
+        out = out.index_select(0, packed.unsorted_indices)  # (B, T, N*H)
+        empty = (lengths == 0).to(x.device)[:, None]  # packing knows no empty sequence: it read one step, take it back
         last = last if isinstance(last, tuple) else (last,)
-        return (out.masked_fill(empty[..., None], 0),
-                self._state(torch.where(empty, old, new) for old, new in zip(states, last, strict=True)))
+        return (
+            out.masked_fill(empty[..., None], 0),
+            self._state(torch.where(empty, old, new) for old, new in zip(states, last, strict=True)),
+        )
 
-    def _prepare(self, x: Tensor, state, lengths: Tensor | None) -> tuple[Tensor, ...]:
+    def _prepare(self, x: Tensor, state, lengths) -> tuple[tuple[Tensor, ...], Tensor | None]:
+        """The parts of the state, zeros where there is none, and the lengths; raises what the layer raises."""
         n_states = 2 if self.fused_type is nn.LSTM else 1
         if state is None:
             zeros = self.fused.weight_hh_l0.new_zeros(len(self.places), *x.shape[:1], self.d_hidden)  # (L*N, B, H)
             states = (zeros,) * n_states
         else:
-            states = state if isinstance(state, tuple) else (state,)
-            if len(states) != n_states:
-                raise TypeError(f"{type(self).__name__} carries {n_states} state{'s (h, c)' if n_states == 2 else ''}; "
-                                f"got {len(states)}.")
+            states = tuple(state) if isinstance(state, (tuple, list)) else (state,)
+            self._check_parts(states, n_states)
         check_sequence(self, x, *states, n_directions=1 + self.bidirectional)
-        if lengths is not None and (lengths.shape != x.shape[:1] or lengths.is_floating_point() or lengths.min() < 0
-                                    or lengths.max() > x.shape[1]):
-            raise ValueError(f"lengths must hold a whole number from 0 to {x.shape[1]} for each of {len(x)} sequences; "
-                             f"got {lengths.tolist()}.")
-        return states
+        return states, None if lengths is None else whole_lengths(lengths, x.shape[1], len(x))
 
     @staticmethod
     def _state(parts):
@@ -111,12 +112,7 @@ class Stacked(nn.Module):
     @classmethod
     def from_torch(cls, layer: nn.RNNBase):
         """Our layer with the weights of PyTorch's. Ours is batch first; one without biases gets biases of zero."""
-        if type(layer) is not cls.fused_type:
-            raise TypeError(f"{cls.__name__}.from_torch copies a torch.nn.{cls.fused_type.__name__}; "
-                            f"got {type(layer).__name__}.")
-        if layer.dropout or layer.proj_size:
-            raise ValueError(f"{cls.__name__}.from_torch copies a layer without dropout and projection; got "
-                             f"dropout={layer.dropout}, proj_size={layer.proj_size}.")
+        cls._check_copied(layer)
         ours = cls(layer.input_size, layer.hidden_size, layer.num_layers, layer.bidirectional)
         ours = ours.to(layer.weight_hh_l0)
         with torch.no_grad():
@@ -127,3 +123,22 @@ class Stacked(nn.Module):
     def to_torch(self) -> nn.RNNBase:
         """A copy of PyTorch's own layer, batch first, with these weights."""
         return copy.deepcopy(self.fused)
+
+    def _check_parts(self, states: tuple, n_states: int) -> None:
+        if len(states) != n_states:
+            raise TypeError(
+                f"{type(self).__name__} carries {n_states} state{'s (h, c)' if n_states == 2 else ''}; "
+                f"got {len(states)}."
+            )
+
+    @classmethod
+    def _check_copied(cls, layer: nn.RNNBase) -> None:
+        if type(layer) is not cls.fused_type:
+            raise TypeError(
+                f"{cls.__name__}.from_torch copies a torch.nn.{cls.fused_type.__name__}; got {type(layer).__name__}."
+            )
+        if layer.dropout or layer.proj_size:
+            raise ValueError(
+                f"{cls.__name__}.from_torch copies a layer without dropout and projection; got "
+                f"dropout={layer.dropout}, proj_size={layer.proj_size}."
+            )

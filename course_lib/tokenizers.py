@@ -21,7 +21,7 @@ class CharTokenizer:
     """One token for each character that occurs in `text`, in order of code point; 0 is the unknown mark.
 
     The same set of characters gives the same vocabulary, so a trained model's numbers keep their meaning.
-    Raises TypeError if `text` is not a string, ValueError if it is empty.
+    Raises TypeError if `text` is not a string, ValueError if it is empty or holds half a character (a lone surrogate).
     """
 
     def __init__(self, text: str) -> None:
@@ -72,7 +72,7 @@ class WordTokenizer:
     A sentence is a list of tokens, or a text, which `words` cuts into words and marks; with `characters=True` a text is
     cut into its characters, for a language without spaces. A token that occurs fewer than `min_count` times stays
     unknown. The same set of tokens gives the same vocabulary. Raises TypeError for anything that is no sentence,
-    ValueError where no token is left.
+    ValueError where no token is left or one holds half a character (a lone surrogate).
     """
 
     padding, start, end, unknown = range(4)
@@ -98,8 +98,10 @@ class WordTokenizer:
     def split(self, sentence: str | Sequence[str]) -> list[str]:
         """The tokens of a sentence; a list of tokens stays as it is. Raises TypeError for anything else."""
         if isinstance(sentence, str):
+            _must_be_text(sentence, "WordTokenizer")
             return list(sentence) if self.characters else words(sentence)
         if isinstance(sentence, list | tuple) and all(isinstance(token, str) for token in sentence):
+            _must_be_text(" ".join(sentence), "WordTokenizer")
             return list(sentence)
         raise TypeError(f"A sentence is a string or a list of tokens, not {type(sentence).__name__}.")
 
@@ -180,3 +182,10 @@ def _indices(ids: torch.Tensor | Iterable[int], size: int) -> list[int]:
 def _must_be_text(text: object, where: str) -> None:
     if not isinstance(text, str):
         raise TypeError(f"{where} needs a string, not {type(text).__name__}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{where} got half a character, U+{ord(text[error.start]):04X}, which no file can hold: "
+            "read the text as UTF-8, or with errors='replace'."
+        ) from None

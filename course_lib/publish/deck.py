@@ -1,4 +1,4 @@
-"""A notebook as a deck: which cells make which slide, what stays off it, and why one makes no whole deck."""
+"""A notebook as decks: which cells make which slide, what stays off it, and why one makes no whole deck."""
 
 import ast
 import html
@@ -11,15 +11,15 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 
 from course_lib.publish.assets import png_size
+from course_lib.publish.parts import begins_laboratory, is_folded
 
 SLIDE_TYPES = ("slide", "subslide", "fragment", "skip", "notes")
-HIDDEN_INPUT = {"figure", "control"}  # tags of cells whose code stays off the slide
 SPEAKING = {"claim", "show_source", "report"}  # calls whose output says what they were asked
 ENLARGED = 1.25  # a figure may be drawn so much larger than it is, for the back of the room
 PROGRESS = re.compile(r"\d+%\|")  # a progress bar, as tqdm prints it
 FOLD = re.compile(r"</?details>|<summary>.*?</summary>")
 MINUTES = re.compile(r"\*\*Minutes\.\*\*\s*(\d+)")
-NUMBERED = re.compile(r"^# (\d\d) · ")
+NUMBERED = re.compile(r"^(\d\d) · ")
 HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
 PNG = re.compile(r'<img (?=[^>]*src="data:image/png;base64,([A-Za-z0-9+/]{32}))')
 
@@ -74,6 +74,7 @@ def slides(notebook: NotebookNode, name: str) -> list[Slide]:
             made[-1].notes.append(cell)
         else:
             made[-1].cells.append(cell)
+    wrong += _unfit(notebook, made)
     for slide in made:
         if not slide.spoken:
             wrong.append((slide.cells[0], "the slide has no speaker notes; add a cell of slide type notes."))
@@ -87,16 +88,25 @@ def slides(notebook: NotebookNode, name: str) -> list[Slide]:
     return made
 
 
-def staged(made: list[Slide]) -> NotebookNode:
-    """A notebook of the cells on slides; each says what stands around it, and which code it shows."""
-    made, lesson, parent = deepcopy(made), _plain(made[0].title), ""
+def core_and_laboratory(made: list[Slide]) -> tuple[list[Slide], list[Slide]]:
+    """The slides of a notebook before its laboratory, and those in it: none if it has no laboratory."""
+    begins = next((i for i, slide in enumerate(made) if begins_laboratory(slide.cells[0])), len(made))
+    return made[:begins], made[begins:]
+
+
+def staged(made: list[Slide], title: str) -> NotebookNode:
+    """A notebook of the cells on slides; each says what stands around it, and which code it shows.
+
+    `title`, as Markdown, stands at the foot of each slide.
+    """
+    made, parent = deepcopy(made), ""
     for number, slide in enumerate(made, 1):
         last = number == len(made)
         kind, above = "plain", parent if slide.below else ""
         if not slide.below:
             parent = slide.title
         if slide.cells[0].source.startswith("# "):
-            kind, above = "title", _mend_title(slide.cells[0])
+            kind, above = "title", _mend_title(slide.cells[0], title)
         for cell in slide.notes:
             cell.source = FOLD.sub("", cell.source)
         for cell in [*slide.cells, *slide.notes]:
@@ -105,7 +115,7 @@ def staged(made: list[Slide]) -> NotebookNode:
                 cell.outputs = [_sized(output) for output in cell.outputs if not _is_progress(output)]
         slide.cells[0].metadata.stage.before = "\n".join([
             "" if slide.below else "<section>",
-            f'<section id="{slide.id}" class="{kind}" data-cell="{slide.id}" data-lesson="{lesson}" '
+            f'<section id="{slide.id}" class="{kind}" data-cell="{slide.id}" data-lesson="{_plain(title)}" '
             f'data-number="{number}" data-total="{len(made)}">',
             f'<p class="eyebrow">{_plain(above)}</p>' if above else "",
         ])  # fmt: skip
@@ -115,12 +125,25 @@ def staged(made: list[Slide]) -> NotebookNode:
     return new_notebook(cells=[cell for slide in made for cell in [*slide.cells, *slide.notes]])
 
 
-def _mend_title(cell):
+def _unfit(notebook, made):
+    """The cells that cannot begin a laboratory, each with the reason."""
+    found = [cell for cell in notebook.cells if begins_laboratory(cell)]
+    for cell in found:
+        kind = cell.metadata.get("slideshow", {}).get("slide_type")
+        if cell is not found[0]:
+            yield cell, "the laboratory begins a second time here; take the tag laboratory away."
+        elif cell.cell_type != "markdown" or not cell.source.startswith("# Laboratory") or kind != "slide":
+            yield cell, "a laboratory begins with a Markdown cell `# Laboratory`; give it the slide type slide."
+        elif cell is made[0].cells[0]:
+            yield cell, "no slide stands before the laboratory; give the lesson its core first."
+
+
+def _mend_title(cell, title):
     """Take the lesson's number out of the title, keep hyphened words whole; give the line above it."""
     first, _, rest = cell.source.partition("\n")
-    lesson = NUMBERED.match(first)
-    cell.source = HYPHEN.sub("\N{NON-BREAKING HYPHEN}", NUMBERED.sub("# ", first)) + "\n" + rest
-    return f"Unrolled · lesson {lesson[1]}" if lesson else "The course"
+    number, words = NUMBERED.match(title), NUMBERED.sub("", first.removeprefix("# "))
+    cell.source = "# " + HYPHEN.sub("\N{NON-BREAKING HYPHEN}", words) + "\n" + rest
+    return f"Unrolled · lesson {number[1]}" if number else "The course"
 
 
 def _mark_fragments(slide):
@@ -133,8 +156,8 @@ def _mark_fragments(slide):
 
 
 def _code(cell):
-    """The code on a slide: none of figures and controls, no call that its output repeats, no test mark."""
-    if cell.cell_type != "code" or HIDDEN_INPUT & set(cell.metadata.get("tags", [])):
+    """The code on a slide: none that is folded, no call that its output repeats, no test mark."""
+    if cell.cell_type != "code" or is_folded(cell):
         return ""
     hidden = set()
     try:
@@ -157,6 +180,7 @@ def _is_progress(output):
 
 def _sized(output):
     """An output whose pictures have their size written out, so that they need not be drawn to be laid out."""
+
     def sized(found):
         width, height = (round(ENLARGED * pixels) for pixels in png_size(found[1]))
         return f'<img width="{width}" height="{height}" '

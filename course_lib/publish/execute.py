@@ -8,6 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from course_lib.data.beside import write_beside
 from course_lib.publish import measured
 from course_lib.publish.kernels import run
 from course_lib.publish.normalise import as_text, faults, normalise
@@ -20,7 +21,7 @@ def execute(path: Path) -> list[str]:
     reasons = result.failures or faults(notebook)
     if reasons:
         return reasons
-    measured.write(path, as_text(notebook))
+    write_beside(path, as_text(notebook))
     if path.resolve().parent == measured.NOTEBOOKS:
         measured.store(path.name, measured.measurement(notebook, result.seconds, result.peak_mb))
     print(f"{path.name}: {result.seconds:.0f} s, {result.peak_mb} MB", flush=True)
@@ -33,7 +34,7 @@ def refresh_readme() -> None:
         old = measured.README.read_text(encoding="utf-8")
         new = measured.filled(old, measured.read())
         if new != old:
-            measured.write(measured.README, new)
+            write_beside(measured.README, new)
             print("README.md: its numbers are new")
 
 

@@ -1,5 +1,7 @@
 """Run one notebook from a fresh kernel, as a student's "Run All" does, and measure it."""
 
+import asyncio
+import atexit
 import os
 import tempfile
 import time
@@ -29,21 +31,26 @@ class _ThisPython(KernelSpecManager):
 
 @dataclass
 class Run:
-    """One notebook, executed: its outputs, its wall time, its kernel's peak memory, and what went wrong."""
+    """One notebook, executed: its outputs, its wall time, its kernel's peak memory, and what went wrong.
+
+    `ended` is True once every cell was run: not where the kernel did not start, died, or was stopped.
+    """
 
     notebook: NotebookNode
     seconds: float = 0.0
     peak_mb: int = 0
     failures: list[str] = field(default_factory=list)
+    ended: bool = False
 
 
-def run(path: Path, seed: int | None = None, keep_going: bool = False) -> Run:
+def run(path: Path, variables: dict[str, str] | None = None, keep_going: bool = False) -> Run:
     """Execute the notebook at `path` in its own folder, with a home of its own and no network wanted.
 
-    `seed` becomes COURSE_SEED; without one the notebook uses its own. With `keep_going` a cell that raises
-    does not end the run, so that every claim is measured. The file is not written.
+    `variables` are environment variables of this run; without COURSE_SEED the notebook uses its own. With
+    `keep_going` a cell that raises does not end the run, so that every claim is measured. The file is not
+    written, and what it stores is not seen: all outputs in the result are of this run.
     """
-    result = Run(nbformat.read(path, as_version=4))
+    result = Run(_without_outputs(nbformat.read(path, as_version=4)))
     where = ["before its first cell"]
 
     def started(cell, cell_index):
@@ -56,9 +63,7 @@ def run(path: Path, seed: int | None = None, keep_going: bool = False) -> Run:
         content = execute_reply["content"]
         result.failures.append(f"{where[0]} raised {content['ename']}: {first_line(content['evalue'])}")
 
-    manager = AsyncKernelManager(
-        kernel_name="python3", kernel_spec_manager=_ThisPython(), transport_encryption="auto"
-    )
+    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=_ThisPython(), transport_encryption="auto")
     with tempfile.TemporaryDirectory(prefix="unrolled-") as home:
         client = NotebookClient(
             result.notebook,
@@ -75,23 +80,33 @@ def run(path: Path, seed: int | None = None, keep_going: bool = False) -> Run:
         client.owns_km = True  # ours was made for this run, and ends with it
         start = time.perf_counter()
         try:
-            client.execute(env=_environment(home, seed))
+            # An event loop of this run's own, closed after it: runs may go side by side, a thread each.
+            asyncio.run(client.async_execute(env=_environment(home) | (variables or {})))
+            result.ended = True
         except CellExecutionError:
             pass  # `failed` has told
         except CellTimeoutError:
             result.failures.append(f"{where[0]} did not end within {CELL_TIMEOUT} seconds")
         except (DeadKernelError, RuntimeError) as error:
             result.failures.append(f"the kernel ended in {where[0]}: {first_line(str(error))}")
+        finally:
+            atexit.unregister(client._cleanup_kernel)  # nbclient leaves it where no kernel started
         result.seconds = time.perf_counter() - start
     return result
 
 
-def _environment(home, seed):
+def _without_outputs(notebook):
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return notebook
+
+
+def _environment(home):
     """This environment, less what would make the run another than a student's."""
-    mine = {"COURSE_SEED", "MPLBACKEND", "PYTHONPATH", "PYTHONWARNINGS"}
+    mine = {"ATEN_CPU_CAPABILITY", "COURSE_SEED", "MPLBACKEND", "PYTHONPATH", "PYTHONWARNINGS"}
     environment = {name: value for name, value in os.environ.items() if name not in mine}
-    environment |= {"COURSE_HOME": home, "IPYTHONDIR": str(Path(home) / "ipython"), "HF_HUB_OFFLINE": "1"}
-    return environment if seed is None else environment | {"COURSE_SEED": str(seed)}
+    return environment | {"COURSE_HOME": home, "IPYTHONDIR": str(Path(home) / "ipython"), "HF_HUB_OFFLINE": "1"}
 
 
 def _peak_mb(pid):

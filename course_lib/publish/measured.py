@@ -1,7 +1,10 @@
 """What the notebooks measured: gathered in notebooks/measured.json, written from there into the README.
 
 In the README `<!-- measured:minutes --> ... <!-- /measured -->` holds the table of all notebooks, and
-`<!-- measured:01:bits per character --> ... <!-- /measured -->` the report of that name out of notebook 01.
+`<!-- measured:01:bits per character --> ... <!-- /measured -->` the report of that name out of notebook 01, and
+`<!-- measured:map --> ... <!-- /measured -->` the map of lessons, files and tests, which the list of lessons gives.
+`<!-- measured:runs:01:RNN; 03:nats saved --> ... <!-- /measured -->` holds claims' numbers over all recorded runs
+(notebooks/claims.json), each named by its lesson and the name it is measured under.
 What stands between the two marks is always rewritten.
 """
 
@@ -13,6 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from nbformat import NotebookNode
+
+from course_lib.data.beside import write_beside
+from course_lib.lesson.firmness import RECORD
+from course_lib.publish.course_map import course_map
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -61,17 +68,7 @@ def store(name: str, entry: dict) -> None:
     kept = {other: data for other, data in read().items() if (NOTEBOOKS / other).exists()}
     # Notebooks in their order; a report's rows in the order in which the lesson gave them.
     entries = dict(sorted((kept | {name: entry}).items()))
-    write(MEASURED, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
-
-
-def write(path: Path, text: str) -> None:
-    """Write beside and rename: a full disk or a killed process leaves the old file whole."""
-    beside = path.with_name(path.name + ".part")
-    try:
-        beside.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_beside(MEASURED, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
 
 
 def filled(text: str, numbers: dict) -> str:
@@ -85,15 +82,19 @@ def filled(text: str, numbers: dict) -> str:
 
 
 def _render(name, numbers):
+    if name == "map":
+        return course_map()
     if name == "minutes":
         return _minutes(numbers)
+    if name.startswith("runs:"):
+        return _runs(name.removeprefix("runs:").split("; "))
     number, _, report = name.partition(":")
     for notebook, entry in numbers.items():
         if notebook.split("_")[0] == number and report in entry["report"]:
             return _report(report, **entry["report"][report])
     known = [f"{n.split('_')[0]}:{r}" for n, entry in sorted(numbers.items()) for r in entry["report"]]
     raise ValueError(
-        f"nothing was measured for the block `measured:{name}`; there is: {', '.join(['minutes', *known])}."
+        f"nothing was measured for the block `measured:{name}`; there is: {', '.join(['map', 'minutes', *known])}."
     )
 
 
@@ -108,6 +109,38 @@ def _minutes(numbers):
     ]
     machines = sorted({data["machine"] for data in numbers.values()})
     return _table(["notebook", "minutes", "peak memory"], rows) + f"\n\nMeasured on: {'; '.join(machines)}."
+
+
+def _runs(wanted):
+    """A row for each number of a claim asked for ("01:RNN"): its mean over all recorded runs, the least, the most."""
+    notebooks = json.loads((NOTEBOOKS / RECORD).read_text(encoding="utf-8")) if (NOTEBOOKS / RECORD).exists() else {}
+    recorded = {
+        f"{notebook.split('_')[0]}:{comparison['name']}": (claim["claim"], comparison)
+        for notebook, entry in notebooks.items()
+        for claim in reversed(entry["claims"])  # the first of a name counts
+        for comparison in reversed(claim["comparisons"])
+        if "name" in comparison
+    }
+    if missing := [one for one in wanted if one not in recorded]:
+        raise ValueError(
+            f"no claim is recorded for {missing[0]!r} of `measured:runs`: run `make claims`, or name another."
+        )
+    rows = []
+    for one in wanted:
+        claim, comparison = recorded[one]
+        values = [float(value) for its in comparison["values"].values() for value in its if value is not None]
+        named = f"{comparison['name']} ({comparison['unit']})" if "unit" in comparison else comparison["name"]
+        rows.append(
+            [
+                f"{one.partition(':')[0]}: {claim}",
+                named,
+                _cell(sum(values) / len(values)),
+                _cell(min(values)),
+                _cell(max(values)),
+                len(values),
+            ]
+        )
+    return _table(["lesson: claim", "number", "mean", "least", "most", "runs"], rows)
 
 
 def _report(name, value, unit):

@@ -5,6 +5,8 @@ import re
 import nbformat
 from nbformat import NotebookNode
 
+from course_lib.publish.parts import fold
+
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {
@@ -32,6 +34,7 @@ def normalise(notebook: NotebookNode) -> NotebookNode:
 
     Widget state and widget views go (the still, text/html, stays), progress bars go, execution counts run
     1..n, and metadata shrinks to what the course uses. Cell ids stay; reading gave one to a cell without.
+    Where there is a laboratory, code that a student need not read is folded: see `parts.fold`.
     """
     kept = {key: value for key, value in notebook.metadata.items() if key in NOTEBOOK_METADATA}
     notebook.metadata = NotebookNode({**kept, "kernelspec": KERNEL, "language_info": LANGUAGE})
@@ -44,6 +47,7 @@ def normalise(notebook: NotebookNode) -> NotebookNode:
         count += 1
         cell.execution_count = count
         cell.outputs = [output for output in _joined(cell.outputs) if _clean(output, count)]
+    fold(notebook)
     return notebook
 
 
@@ -73,9 +77,7 @@ def faults(notebook: NotebookNode) -> list[str]:
             elif output.output_type == "stream" and output.name == "stderr":
                 found.append(f"{where} wrote a warning: {first_line(output.text)}")
             elif output.get("data", {}).keys() == {WIDGET_VIEW}:
-                found.append(
-                    f"{where} shows a control without a still picture: its output needs text/html too"
-                )
+                found.append(f"{where} shows a control without a still picture: its output needs text/html too")
     return found
 
 

@@ -9,21 +9,24 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
+from course_lib.data.beside import beside
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.publish.normalise import faults, first_line, normalise
+from course_lib.publish.parts import begins_laboratory, is_folded
 
 TARGET = ROOT / "build" / "html"
 PAGES = Path(__file__).with_name("pages")
 NEEDED = {"sphinx": "sphinx", "myst-nb": "myst_nb", "furo": "furo", "sphinx-mathjax-offline": "sphinx-mathjax-offline"}
-FOLDED = {"figure", "control"}  # tags of cells whose output is the point: their code is folded away
 LOCAL_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)(?![^)]*\.ipynb)[^)]*\)")
 TEST_MARK = re.compile(r"^# NBVAL_\w+\n?", re.MULTILINE)
+HEADING = re.compile(r"^(```|~~~).*?^\1|^(?=#+ )", re.MULTILINE | re.DOTALL)  # or a listing, which holds none
 WARNING = re.compile(r"(?P<file>[^/:]+\.ipynb):(?P<line>\d+): \w+: (?P<text>.+)")
 ABOUT = """\
 ---
@@ -46,7 +49,8 @@ def prepare(notebook: NotebookNode, name: str) -> NotebookNode:
     """Bring the stored notebook of that file name into the form of a page, and return it; ValueError if it cannot be.
 
     A title without the file's number is made from the file's name (00 · Start here). Speaker notes and marks for the
-    tests go, the code of figures and controls is folded, and links to files that are no page become text.
+    tests go, code that a student need not read is folded, and links to files that are no page become text. The title
+    is the page's only one: the laboratory is a section below it, and all headings in it go down a level.
     """
     never_run = next((c for c in notebook.cells if c.cell_type == "code" and c.execution_count is None), None)
     if never_run:
@@ -60,14 +64,17 @@ def prepare(notebook: NotebookNode, name: str) -> NotebookNode:
     if number.isdigit() and not opening.source.startswith(f"# {number}"):
         title = Path(name).stem[2:].replace("_", " ").strip().capitalize()
         opening.source = re.sub("^# .*", f"# {number} · {title}", opening.source)
+    in_laboratory = False
     for cell in notebook.cells:
-        tags = cell.metadata.get("tags", [])
-        if FOLDED & set(tags):
-            cell.metadata["tags"] = [*tags, "hide-input"]
+        in_laboratory = in_laboratory or begins_laboratory(cell)
+        if is_folded(cell):
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         if cell.cell_type == "code":
             cell.source = TEST_MARK.sub("", cell.source)
         else:
             cell.source = LOCAL_LINK.sub(r"\1", cell.source)
+            if in_laboratory:
+                cell.source = HEADING.sub(lambda found: found[0] or "#", cell.source)
     return notebook
 
 
@@ -88,7 +95,7 @@ def build(paths: list[Path], target: Path = TARGET) -> list[str]:
     """
     missing = [package for package, module in NEEDED.items() if find_spec(module) is None]
     if missing:
-        return [f"{missing[0]} is not installed: run `{sys.executable} -m pip install -e \".[test]\"`"]
+        return [f'{missing[0]} is not installed: run `{sys.executable} -m pip install -e ".[test]"`']
     notebooks, reasons = {}, []
     for path in paths:
         try:
@@ -97,25 +104,18 @@ def build(paths: list[Path], target: Path = TARGET) -> list[str]:
             reasons.append(f"{path.name}: {first_line(str(error), 200)}")
     if reasons:
         return reasons
-    work = target.with_name(target.name + ".part")
-    shutil.rmtree(work, ignore_errors=True)
-    source, html = work / "source", work / "html"
-    source.mkdir(parents=True)
-    try:
+    with tempfile.TemporaryDirectory(prefix="unrolled-") as work:
+        source, html = Path(work, "source"), Path(work, "html")
+        source.mkdir()
         for name, notebook in notebooks.items():
             nbformat.write(notebook, source / name)
         (source / "index.md").write_text(index(notebooks), encoding="utf-8")
-        options = ["-b", "html", "-q", "-W", "--keep-going", "--no-color", "-c", PAGES, "-d", work / "doctrees"]
-        made = subprocess.run(
-            [sys.executable, "-m", "sphinx", *options, source, html], capture_output=True, text=True
-        )
+        options = ["-b", "html", "-q", "-W", "--keep-going", "--no-color", "-c", PAGES, "-d", Path(work, "doctrees")]
+        made = subprocess.run([sys.executable, "-m", "sphinx", *options, source, html], capture_output=True, text=True)
         if made.returncode:
             return in_words(made.stderr, notebooks)
-        if target.exists():
-            target.replace(work / "old")
-        html.replace(target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        with beside(target) as new:
+            shutil.move(html, new)
     return []
 
 

@@ -1,16 +1,16 @@
 """`python -m course_lib.publish.slides [--pdf] [files]`: each notebook a deck of slides that opens from disk.
 
-build/slides/ then holds NN_<concept>.slides.html for each notebook, index.html over all of them, and what
-they need: reveal.js, MathJax and fonts out of installed packages, so that no deck asks the network for more.
-With --pdf also NN_<concept>.pdf, a page for each slide. A notebook that makes no whole deck is refused in a
-sentence that names it and the cell; then nothing is written, and what was there stays.
+build/slides/ then holds NN_<concept>.slides.html for each notebook, NN_<concept>.laboratory.slides.html for each
+that has a laboratory, index.html over all of them, and what they need: reveal.js, MathJax and fonts out of installed
+packages, so that no deck asks the network for more. With --pdf also NN_<concept>.pdf and NN_<concept>.laboratory.pdf,
+a page for each slide. A notebook that makes no whole deck is refused in a sentence that names it and the cell; then
+nothing is written, and what was there stays.
 """
 
 import argparse
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import nbformat
@@ -18,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader
 from nbconvert.exporters import HTMLExporter
 from traitlets.config import Config
 
+from course_lib.data.beside import beside
 from course_lib.publish import assets, deck
 from course_lib.publish.execute import chosen
 from course_lib.publish.measured import ROOT
@@ -31,6 +32,8 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 def build(paths: list[Path], folder: Path = BUILD, pdf: bool = False) -> list[Path]:
     """Write the decks of the notebooks at `paths` and return their paths; `folder` is replaced as a whole.
 
+    A notebook with a laboratory gives two, the core first.
+
     Raises ValueError, a sentence a line, for notebooks that make no whole deck, for a missing package and,
     with `pdf`, for a machine without Chromium.
     """
@@ -43,36 +46,42 @@ def build(paths: list[Path], folder: Path = BUILD, pdf: bool = False) -> list[Pa
     if wrong:
         raise ValueError("\n".join(wrong))
     browser = find_chromium() if pdf else None
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
-        new = Path(work, "new")
+    with beside(folder) as new:
         new.mkdir()
         assets.collect(new)
         for name in ("deck.css", "deck.js", "chain.svg"):
             shutil.copyfile(THEME / name, new / name)
-        entries = [_write(path, made, new) for path, made in decks.items()]
+        lessons = [_write_parts(path, made, new) for path, made in decks.items()]
+        entries = [entry for lesson in lessons for entry in lesson]
         if pdf:
             _print(entries, new, browser)
         page = Environment(loader=FileSystemLoader(THEME), autoescape=True).get_template("contents.html.j2")
-        (new / "index.html").write_text(page.render(decks=entries), encoding="utf-8")
-        if folder.exists():
-            folder.rename(Path(work, "old"))
-        new.rename(folder)
+        (new / "index.html").write_text(page.render(lessons=lessons), encoding="utf-8")
     return [folder / entry["file"] for entry in entries]
 
 
-def _write(path, made, folder):
+def _write_parts(path, made, folder):
+    """Write the deck of a notebook's core and that of its laboratory; return what the page over all says of each."""
+    core, laboratory = deck.core_and_laboratory(made)
+    title = core[0].title or path.stem
+    entries = [_write(path.stem, core, title, folder)]
+    if laboratory:
+        entries.append(_write(f"{path.stem}.laboratory", laboratory, f"{title} · laboratory", folder))
+    return entries
+
+
+def _write(stem, made, title, folder):
     """Write one deck; return what the page over all decks says of it."""
     entry = {
-        "file": f"{path.stem}.slides.html",
+        "file": f"{stem}.slides.html",
         "pdf": "",
-        "title": made[0].title or path.stem,
+        "title": title,
         "slides": len(made),
         "minutes": sum(slide.minutes for slide in made),
     }
     config = Config({"TemplateExporter": {"extra_template_basedirs": [str(TEMPLATES)]}})
     exporter = HTMLExporter(config=config, template_name="unrolled", exclude_anchor_links=True)
-    body, _ = exporter.from_notebook_node(deck.staged(made), {"deck": entry})
+    body, _ = exporter.from_notebook_node(deck.staged(made, title), {"deck": entry})
     (folder / entry["file"]).write_text(body, encoding="utf-8")
     return entry
 
@@ -98,9 +107,7 @@ def _print(entries, folder, browser):
             page.goto((folder / entry["file"]).resolve().as_uri() + "?print-pdf")
             page.wait_for_selector("html.ready", state="attached")
             entry["pdf"] = entry["file"].replace(".slides.html", ".pdf")
-            page.pdf(
-                path=folder / entry["pdf"], prefer_css_page_size=True, print_background=True, tagged=True
-            )
+            page.pdf(path=folder / entry["pdf"], prefer_css_page_size=True, print_background=True, tagged=True)
             page.close()
         chromium.close()
 

@@ -20,3 +20,6 @@ document.querySelectorAll("label.nav-overlay-icon, label.toc-overlay-icon").forE
     }
   });
 });
+
+// A fold is called by the words on it ("Show the code"), not by the one name that all folds were given.
+document.querySelectorAll("details.hide > summary").forEach((summary) => summary.removeAttribute("aria-label"));

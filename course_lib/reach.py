@@ -1,0 +1,66 @@
+"""Reach: how far a change of one input moves one output. The same question in every lesson, of every model.
+
+Shapes: B batch, T time, D width of an input, K width of an output.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def reach(read: Callable[[Tensor], Tensor | tuple], x: Tensor, at: int = -1) -> Tensor:
+    """|| d out_at / d x_t || for every place t, the root of its mean square over the batch -> (T,).
+
+    read: a model or any function that maps x (B, T, D) to out (B, T, K), or to a tuple that begins with it: an RNN, an
+    nn.LSTM, a SelfAttention, a language model behind its embedding. The norm is Frobenius', over all D times K partial
+    derivatives. at: the place of the output, from the end where negative. Gradients and mode of the model stay as they
+    are; with dropout at work each call differs, so use eval(). The sequences of a batch must not meet in the model.
+    Raises ValueError or TypeError, in words, for an x or an output that is none, and an output that x does not move.
+    """
+    _check_input(x)
+    # Without cuDNN, whose recurrent layers have no gradient in eval().
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+        x = x.detach().clone().requires_grad_()
+        out = read(x)
+        out = out[0] if isinstance(out, tuple) else out
+        _check_output(out, x, at)
+        squares = sum(_squares(out[:, at], x, some) for some in torch.eye(out.shape[-1]).to(out).split(64))
+    return squares.mean(0).sqrt()  # (T,)
+
+
+def _squares(out: Tensor, x: Tensor, directions: Tensor) -> Tensor:
+    """The squares of d (direction . out) / d x, summed over D and over the directions (N, K) -> (B, T)."""
+    cotangents = directions[:, None].expand(-1, *out.shape)  # (N, B, K)
+    wide = torch.promote_types(x.dtype, torch.get_default_dtype())  # half precision has no room for squares
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of operations that can be batched only one by one
+            (grads,) = torch.autograd.grad(out, x, cotangents, retain_graph=True, is_grads_batched=True)
+        return grads.to(wide).square().sum((0, -1))  # (N, B, T, D) -> (B, T)
+    except RuntimeError:  # an operation on the way back refuses to be batched, or there is no memory for so many
+        one_by_one = (torch.autograd.grad(out, x, one, retain_graph=True)[0] for one in cotangents)
+        return sum(grad.to(wide).square().sum(-1) for grad in one_by_one)
+
+
+def _check_input(x: Tensor) -> None:
+    if not x.is_floating_point():
+        raise TypeError(f"reach moves vectors of real numbers; got {x.dtype}: embed token ids, read what comes after.")
+    if x.ndim != 3 or 0 in x.shape:
+        raise ValueError(f"reach needs x (batch, time, width), not empty; got {tuple(x.shape)}.")
+
+
+def _check_output(out: Tensor, x: Tensor, at: int) -> None:
+    if not isinstance(out, Tensor) or not out.is_floating_point():
+        got = out.dtype if isinstance(out, Tensor) else type(out).__name__
+        raise TypeError(f"read must give vectors of real numbers, or a tuple that begins with them; got {got}.")
+    if out.ndim != 3 or len(out) != len(x) or not out.shape[-1]:
+        raise ValueError(f"read must give out (batch, time, width) of batch {len(x)}; got {tuple(out.shape)}.")
+    if not -out.shape[1] <= at < out.shape[1]:
+        raise ValueError(f"at must be a place of the output, of which there are {out.shape[1]}; got {at}.")
+    if not out.requires_grad or torch.autograd.grad(out.sum(), x, retain_graph=True, allow_unused=True)[0] is None:
+        raise ValueError(
+            "The output does not depend on x: read must compute it from the x that it is handed, and without no_grad() "
+            "or detach() on the way."
+        )

@@ -1,0 +1,151 @@
+"""What every model of the course is handed: token ids, lengths, sequences of vectors, states; checked without waiting.
+
+Shapes: B batch, T time, D d_in, H d_hidden, L n_layers. Batch first, always.
+
+A check of values on a GPU would stop the program until the GPU has caught up. So shapes, types and devices are checked
+everywhere, values only where they are `visible`; elsewhere a wrong id is the device's own error, and a NaN is found
+by `fit` in the loss.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.nn as nn
+from torch import Tensor
+
+
+def visible(tensor: Tensor) -> bool:
+    """Whether the tensor's values can be looked at for nothing: it is a plain one, on the CPU, and the code is running.
+
+    It is not running while `torch.compile` or `torch.export` reads it, and under `torch.func` (vmap, grad ...) a
+    tensor may stand for many.
+    """
+    running = not (torch.compiler.is_compiling() or transformed())
+    return running and tensor.is_cpu and type(tensor) in (Tensor, nn.Parameter)
+
+
+def transformed() -> bool:
+    """Whether a transform of `torch.func` (vmap, grad, jacrev ...) is at work."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def full_precision(x: Tensor) -> AbstractContextManager:
+    """A block without autocast on the device of x."""
+    return torch.autocast(x.device.type, enabled=False) if _autocast_is_on(x) else nullcontext()
+
+
+def token_ids(name: str, ids, embed: nn.Embedding, shortest: int = 0) -> Tensor:
+    """Token ids (B, T) for an embedding, int64; a tensor, NumPy array or list of equally long lists.
+
+    Raises TypeError for what holds no whole numbers, ValueError for other shapes, fewer than `shortest` tokens, another
+    device than the embedding's, and, where it can be seen, an id that the embedding does not have.
+    """
+    if not isinstance(ids, Tensor):
+        ids = _as_tensor(f"{name} must be token ids (batch, time)", ids).to(embed.weight.device)
+    if not _whole(ids):
+        raise TypeError(
+            f"{name} must be token ids (batch, time), whole numbers; got {ids.dtype}: encode the text first."
+        )
+    if ids.ndim != 2 or not len(ids) or ids.shape[1] < shortest:
+        raise ValueError(f"{name} must be token ids (batch, time), not empty; got {ids.dtype}, {tuple(ids.shape)}.")
+    if ids.device != embed.weight.device:
+        raise ValueError(f"{name} is on {ids.device}, the weights on {embed.weight.device}: move one of them.")
+    if visible(ids) and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < embed.num_embeddings:
+        raise ValueError(
+            f"{name} must hold ids from 0 to {embed.num_embeddings - 1}; got {int(ids.min())} ... {int(ids.max())}."
+        )
+    return ids.long()
+
+
+def whole_lengths(lengths, longest: int, n_sequences: int | None = None) -> Tensor:
+    """Lengths (B,) of sequences, int64; a tensor, NumPy array or list of whole numbers from 0 to `longest`.
+
+    Raises ValueError, in words, for anything else. They stay where they are, on the CPU or on a device.
+    """
+    if not isinstance(lengths, Tensor):
+        lengths = _as_tensor(_wanted(longest, n_sequences), lengths)
+    fits = lengths.ndim == 1 and n_sequences in (None, len(lengths)) and (_whole(lengths) or not len(lengths))
+    if not fits or visible(lengths) and ((lengths < 0) | (lengths > longest)).any():
+        got = lengths.tolist() if visible(lengths) else f"{lengths.dtype}, {tuple(lengths.shape)}"
+        raise ValueError(f"{_wanted(longest, n_sequences)}; got {got}.")
+    return lengths.long()
+
+
+def check_sizes(name: str, **sizes: int) -> None:
+    """Raise ValueError, in words, unless every size is 1 or more."""
+    if min(sizes.values()) < 1:
+        got = ", ".join(f"{size}={number}" for size, number in sizes.items())
+        raise ValueError(f"{name} sizes must be 1 or more; got {got}.")
+
+
+def check_sequence(layer: nn.Module, x: Tensor, *states: Tensor, n_directions: int = 1) -> None:
+    """Raise ValueError or TypeError, in words, unless a recurrent layer can read x (B, T, D) from these states."""
+    name, weight = type(layer).__name__, next(layer.parameters())
+    if x.ndim != 3 or x.shape[-1] != layer.d_in:
+        raise ValueError(f"{name} reads x of shape (batch, time, {layer.d_in}); got {tuple(x.shape)}.")
+    if 0 in x.shape:
+        raise ValueError(f"{name} needs at least one sequence of at least one step; got x of shape {tuple(x.shape)}.")
+    shape = (layer.n_layers * n_directions, x.shape[0], layer.d_hidden)
+    for state in states:
+        if state.shape != shape:
+            rows = "n_layers" if n_directions == 1 else "n_layers * 2 directions"
+            raise ValueError(
+                f"The state must have shape ({rows}, batch, d_hidden) = {shape}; got {tuple(state.shape)}."
+            )
+    for name, tensor in (("x", x), *(("The state", state) for state in states)):
+        if tensor.device != weight.device:
+            raise ValueError(f"{name} is on {tensor.device}, the weights on {weight.device}: move one of them.")
+        mixed = tensor.is_floating_point() and _autocast_is_on(weight)
+        if tensor.dtype != weight.dtype and not mixed:
+            raise TypeError(
+                f"{name} is {tensor.dtype} but the weights are {weight.dtype}: convert it with "
+                f".to({weight.dtype}), or embed it first if it holds token ids."
+            )
+        if visible(tensor) and not torch.isfinite(tensor).all():
+            raise ValueError(
+                f"{name} holds NaN or infinity: look for a division by zero in the data "
+                "or a learning rate that is too high."
+            )
+
+
+def map_state(state, change: Callable[[Tensor], Tensor]):
+    """`change` applied to every tensor of a state, a nested tuple, list or dict; what is no tensor stays as it is."""
+    if isinstance(state, Tensor):
+        return change(state)
+    if isinstance(state, dict):
+        return {name: map_state(part, change) for name, part in state.items()}
+    if isinstance(state, (tuple, list)):
+        parts = [map_state(part, change) for part in state]
+        return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
+    return state
+
+
+def select_rows(state, rows: Tensor, dim: int = 0):
+    """The state of these rows (N'), in this order, repeats allowed.
+
+    dim is where its tensors have their batch, 1 for the (h, c) of an LSTM.
+    """
+    return map_state(state, lambda part: part.index_select(dim, rows))
+
+
+def _autocast_is_on(x: Tensor) -> bool:
+    kind = x.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+
+
+def _wanted(longest: int, n_sequences: int | None) -> str:
+    """What lengths must be; written only when it is said, for a size in a text is fixed in a compiled graph."""
+    rows = "sequence" if n_sequences is None else f"of {n_sequences} sequences"
+    return f"lengths must hold a whole number from 0 to {longest} for each {rows}"
+
+
+def _as_tensor(wanted: str, values) -> Tensor:
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{wanted}, as a tensor, a NumPy array or a list; got {values!r:.80}.") from error
+
+
+def _whole(tensor: Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
