@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import tempfile
 
@@ -30,6 +31,10 @@ def pytest_configure(config):
     import matplotlib
 
     matplotlib.use("Agg")  # not by environment variable: kernels would inherit it and show no pictures
+    if config.option.nbval or config.option.nbval_lax:
+        from browser import one_run
+
+        config.pluginmanager.register(one_run)
     socket.socket.connect = _connect_locally
 
 
@@ -46,6 +51,16 @@ def pytest_collection_modifyitems(items):
         if not torch.cuda.is_available():
             for item in on_gpu:
                 item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
+    from groups import in_order  # imports the course, and that PyTorch: after the settings above
+
+    items[:] = in_order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from groups import ByLesson
+
+    return ByLesson(config, log)
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +68,27 @@ def home(tmp_path, monkeypatch):
     """A new, empty COURSE_HOME for each test."""
     monkeypatch.setenv("COURSE_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C is heard in each test, also where a shell began the run in the background, and so ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def outputs(monkeypatch):
+    """Every output that a notebook would get, as (data by mime type, what it says as data)."""
+    import IPython
+    import IPython.display
+
+    said = []
+    monkeypatch.setattr(IPython, "get_ipython", lambda: "a notebook")
+    monkeypatch.setattr(
+        IPython.display,
+        "display",
+        lambda data, raw, metadata: said.append((data, metadata.get("unrolled"))),
+    )
+    return said

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from course_lib import exercises, plots, widgets
+from course_lib import exercises
 from course_lib.lesson.quizzes import panel
+from course_lib.show import drawings, plots, widgets
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "notebooks").glob("*.ipynb"))
 PALETTE = {name: getattr(plots, name) for name in ("BLUE", "ORANGE", "GREEN", "PURPLE", "GREY")}
@@ -93,7 +94,7 @@ def test_grey_words_can_be_read():
     assert contrast(plots.GREY, "white") >= 4.5  # the names of levels
 
 
-@pytest.mark.parametrize("fill", list(plots.PALE.values()))
+@pytest.mark.parametrize("fill", list(drawings.PALE.values()))
 def test_words_in_a_box_can_be_read(fill):
     assert contrast(plots.INK, fill) >= 4.5
 
@@ -109,7 +110,7 @@ def test_numbers_in_a_heatmap_can_be_read(signed):
 
 
 def test_painted_text_can_be_read():
-    assert min(contrast(plots.INK, plots.PAINT(value)) for value in np.linspace(0, 1, 65)) >= 4.5
+    assert min(contrast(plots.INK, drawings.PAINT(value)) for value in np.linspace(0, 1, 65)) >= 4.5
 
 
 # --- controls

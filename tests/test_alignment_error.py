@@ -8,13 +8,17 @@ import torch
 
 from course_lib.alignment_error import (
     alignment_error_rate,
+    alignment_scores,
     corpus_alignment_error_rate,
     corpus_precision,
     corpus_recall,
     diagonal_guess,
+    either_alignment,
     hard_alignment,
+    mutual_alignment,
     precision,
     recall,
+    where_gold,
 )
 
 SCORES = (precision, recall, alignment_error_rate)
@@ -34,6 +38,33 @@ def test_the_largest_weight_makes_the_link_by_eye():
     assert hard_alignment(weights, 0.3) == {(1, 0), (2, 0), (0, 1)}
     assert hard_alignment(weights, 0.9) == set()
     assert hard_alignment(weights.numpy()) == hard_alignment(weights.tolist()) == hard_alignment(weights)
+
+
+def test_mutual_and_either_way_by_eye():
+    # both target words look at source word 0; source word 0 looks back at target word 1, source word 1 at 0
+    weights = torch.tensor([[0.6, 0.4], [0.9, 0.1]])
+    assert hard_alignment(weights) == {(0, 0), (0, 1)}
+    assert mutual_alignment(weights) == {(0, 1)}
+    assert either_alignment(weights) == {(0, 0), (0, 1), (1, 0)}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mutual_lies_within_the_best_and_the_best_within_either(seed):
+    weights = torch.rand(7, 5, generator=torch.Generator().manual_seed(seed))
+    assert mutual_alignment(weights) <= hard_alignment(weights) <= either_alignment(weights)
+    assert {(j, i) for i, j in mutual_alignment(weights)} == mutual_alignment(weights.T)
+    assert {(j, i) for i, j in either_alignment(weights)} == either_alignment(weights.T)
+
+
+@pytest.mark.parametrize("reading", [mutual_alignment, either_alignment])
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
+def test_an_empty_side_has_no_links(reading, shape):
+    assert reading(torch.zeros(shape)) == set()
+
+
+def test_only_target_words_that_gold_links_are_judged():
+    assert where_gold([{(0, 0), (1, 1), (2, 2)}], [[(5, 1)]]) == [{(1, 1)}]
+    assert alignment_scores([{(1, 1), (0, 1)}], [[(1, 1)]]) == {"AER": 1 - 2 / 3, "precision": 0.5, "recall": 1.0}
 
 
 def test_of_equal_weights_the_first_makes_the_link_and_no_weight_makes_none():

@@ -12,11 +12,28 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.attention_views import head_view, maps, model_view, neuron_view
-from course_lib.plots import attention, drawable, picture, token_label
+from course_lib.show.attention_views import head_view, maps, model_view, neuron_view
+from course_lib.show.letters import drawable, token_label
+from course_lib.show.plots import attention, picture
 
-UNRULY = ["<b>bold</b>", "</script>", "<script>x()</script>", "&amp;", "\"'`", "שלום", "مرحبا", "😀👩‍👧", "", " a\n",
-          "$\\bad$", "\u202ex", "\ud800", "中文", "%(packed)s", "PYTHON_PARAMS"]
+UNRULY = [
+    "<b>bold</b>",
+    "</script>",
+    "<script>x()</script>",
+    "&amp;",
+    "\"'`",
+    "שלום",
+    "مرحبا",
+    "😀👩‍👧",
+    "",
+    " a\n",
+    "$\\bad$",
+    "\u202ex",
+    "\ud800",
+    "中文",
+    "%(packed)s",
+    "PYTHON_PARAMS",
+]
 WORDS = "The animal was tired .".split()
 
 
@@ -111,8 +128,9 @@ def test_a_neuron_view_takes_the_softmax_of_what_it_shows():
     queries, keys = random_vectors(), random_vectors(seed=1)
     may = torch.ones(5, 5, dtype=torch.bool).tril()
     shown = params(neuron_view(queries, keys, WORDS, mask=may))
-    expected = torch.cat([(q @ k.mT / 8**0.5).masked_fill(~may, -torch.inf).softmax(-1)
-                          for q, k in zip(queries, keys, strict=True)])
+    expected = torch.cat(
+        [(q @ k.mT / 8**0.5).masked_fill(~may, -torch.inf).softmax(-1) for q, k in zip(queries, keys, strict=True)]
+    )
     np.testing.assert_allclose(shown["attention"]["all"]["attn"], expected, atol=0.0006)
     np.testing.assert_allclose(shown["attention"]["all"]["queries"], torch.cat(queries), atol=0.0006)
     assert shown["bidirectional"] is False
@@ -215,25 +233,28 @@ def nan_maps():
     return given
 
 
-@pytest.mark.parametrize(("arguments", "sentence"), [
-    ((random_maps(), WORDS[:4]), "4 tokens for 5 queries"),
-    ((random_maps(n_keys=7), WORDS), "5 tokens for 7 keys"),
-    (([m[0] for m in random_maps()], WORDS), r"layer 0 has shape \(3, 5, 5\); expected \(1, heads, T, T\)"),
-    (([torch.cat([m, m]) for m in random_maps()], WORDS), "one text at a time"),
-    (([["not", "numbers"]], WORDS), "layer 0 has a list"),
-    (([], WORDS), "one tensor"),
-    ((None, WORDS), "got a NoneType"),
-    (({}, None), "the dict is empty"),
-    (({"a": (random_maps(), WORDS)}, WORDS), "tokens stand in it"),
-    (({"a": random_maps()}, None), "must be"),
-    (({"a": (random_maps(), WORDS), "b": (random_maps(3), WORDS)}, None), "same layers and heads"),
-    ((random_maps(1) + random_maps(1, heads=2), WORDS), "equal shapes"),
-    ((nan_maps(), WORDS), "layer 1, head 2, row 3 holds NaN"),
-    (([m.log() for m in random_maps()], WORDS), "not be negative"),
-    (([m * 2 for m in random_maps()], WORDS), r"add up to 2, not 1"),
-    ((random_maps(8, 8, 60), ["x"] * 60), "at most 3 of the layers"),
-    ((random_maps(1, 1, 320), ["x"] * 320), "shorter text"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((random_maps(), WORDS[:4]), "4 tokens for 5 queries"),
+        ((random_maps(n_keys=7), WORDS), "5 tokens for 7 keys"),
+        (([m[0] for m in random_maps()], WORDS), r"layer 0 has shape \(3, 5, 5\); expected \(1, heads, T, T\)"),
+        (([torch.cat([m, m]) for m in random_maps()], WORDS), "one text at a time"),
+        (([["not", "numbers"]], WORDS), "layer 0 has a list"),
+        (([], WORDS), "one tensor"),
+        ((None, WORDS), "got a NoneType"),
+        (({}, None), "the dict is empty"),
+        (({"a": (random_maps(), WORDS)}, WORDS), "tokens stand in it"),
+        (({"a": random_maps()}, None), "must be"),
+        (({"a": (random_maps(), WORDS), "b": (random_maps(3), WORDS)}, None), "same layers and heads"),
+        ((random_maps(1) + random_maps(1, heads=2), WORDS), "equal shapes"),
+        ((nan_maps(), WORDS), "layer 1, head 2, row 3 holds NaN"),
+        (([m.log() for m in random_maps()], WORDS), "not be negative"),
+        (([m * 2 for m in random_maps()], WORDS), r"add up to 2, not 1"),
+        ((random_maps(8, 8, 60), ["x"] * 60), "at most 3 of the layers"),
+        ((random_maps(1, 1, 320), ["x"] * 320), "shorter text"),
+    ],
+)
 @pytest.mark.parametrize("view", [head_view, model_view])
 def test_wrong_attention_is_refused(view, arguments, sentence):
     with pytest.raises(ValueError, match=sentence) as refused:
@@ -241,11 +262,19 @@ def test_wrong_attention_is_refused(view, arguments, sentence):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("named", "sentence"), [
-    ({"layers": []}, "layers must be"), ({"layers": [2]}, "from 0 to 1"), ({"layers": [0, 0]}, "different"),
-    ({"layers": 1}, "must be a list"), ({"layers": [0.0]}, "layers must be"), ({"heads": [-1]}, "heads must be"),
-    ({"heads": [3]}, "from 0 to 2"), ({"layer": 1, "layers": [0]}, "one of"),
-])
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        ({"layers": []}, "layers must be"),
+        ({"layers": [2]}, "from 0 to 1"),
+        ({"layers": [0, 0]}, "different"),
+        ({"layers": 1}, "must be a list"),
+        ({"layers": [0.0]}, "layers must be"),
+        ({"heads": [-1]}, "heads must be"),
+        ({"heads": [3]}, "from 0 to 2"),
+        ({"layer": 1, "layers": [0]}, "one of"),
+    ],
+)
 def test_wrong_choices_are_refused(named, sentence):
     with pytest.raises(ValueError, match=sentence):
         head_view(random_maps(), WORDS, **named)
@@ -258,18 +287,27 @@ def test_tokens_that_are_no_text_are_refused(view, tokens):
         view(random_maps(), tokens)
 
 
-@pytest.mark.parametrize(("change", "sentence"), [
-    ({"keys": random_vectors(d_head=4)}, "same layers, heads and d_head"),
-    ({"keys": random_vectors(length=4)}, "5 tokens for 4 keys"),
-    ({"query_tokens": WORDS[:3], "key_tokens": WORDS}, "3 tokens for 5 queries"),
-    ({"mask": torch.ones(5, 5)}, "true or false"),
-    ({"mask": torch.ones(4, 5, dtype=torch.bool)}, "of shape"),
-    ({"mask": torch.ones(5, 5, dtype=torch.bool).tril(-1)}, "Query 0 may attend to nothing"),
-    ({"head": 3}, "head from 0 to 2"),
-    ({"layer": 2}, "layer must be one of"),
-    ({"queries": random_vectors(20, 8, 60, 64), "keys": random_vectors(20, 8, 60, 64), "query_tokens": ["x"] * 60},
-     "fewer tokens or heads"),
-])
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"keys": random_vectors(d_head=4)}, "same layers, heads and d_head"),
+        ({"keys": random_vectors(length=4)}, "5 tokens for 4 keys"),
+        ({"query_tokens": WORDS[:3], "key_tokens": WORDS}, "3 tokens for 5 queries"),
+        ({"mask": torch.ones(5, 5)}, "true or false"),
+        ({"mask": torch.ones(4, 5, dtype=torch.bool)}, "of shape"),
+        ({"mask": torch.ones(5, 5, dtype=torch.bool).tril(-1)}, "Query 0 may attend to nothing"),
+        ({"head": 3}, "head from 0 to 2"),
+        ({"layer": 2}, "layer must be one of"),
+        (
+            {
+                "queries": random_vectors(20, 8, 60, 64),
+                "keys": random_vectors(20, 8, 60, 64),
+                "query_tokens": ["x"] * 60,
+            },
+            "fewer tokens or heads",
+        ),
+    ],
+)
 def test_wrong_vectors_are_refused(change, sentence):
     with pytest.raises(ValueError, match=sentence):
         neuron_view(**{"queries": random_vectors(), "keys": random_vectors(), "query_tokens": WORDS} | change)
@@ -288,7 +326,7 @@ def test_a_padded_row_of_zeros_is_let_through():
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setattr("course_lib.attention_views.frame.SCRIPTS", (("no_such.package", "a.js"),))
+    monkeypatch.setattr("course_lib.show.attention_views.frame.SCRIPTS", (("no_such.package", "a.js"),))
     with pytest.raises(ModuleNotFoundError, match=r"no_such\.package, which is not installed"):
         head_view(random_maps(), WORDS)
 
@@ -309,8 +347,10 @@ def test_names_in_a_heat_map_do_not_overlap(size):
     ax.figure.canvas.draw()
     for labels, low, high in ((ax.get_xticklabels(), "x0", "x1"), (ax.get_yticklabels(), "y1", "y0")):
         boxes = [label.get_window_extent() for label in labels]
-        gaps = [abs(getattr(b, low) - getattr(a, low)) - abs(getattr(a, high) - getattr(a, low))
-                for a, b in zip(boxes, boxes[1:], strict=False)]
+        gaps = [
+            abs(getattr(b, low) - getattr(a, low)) - abs(getattr(a, high) - getattr(a, low))
+            for a, b in zip(boxes, boxes[1:], strict=False)
+        ]
         assert min(gaps, default=0) > -0.5
     width, height = ax.figure.get_size_inches()
     assert width < 13 and height < 13
@@ -323,19 +363,36 @@ def test_a_heat_map_draws_unruly_tokens_without_a_warning():
         assert picture(attention(np.full((size, size), 1 / size), UNRULY, UNRULY), alt="unruly").png
 
 
-@pytest.mark.parametrize(("weights", "sentence"), [
-    (np.ones((2, 2)), "got weights of shape"), (np.full((2, 3), np.nan), "finite"), (np.ones((0, 0)), "got weights"),
-])
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        (np.ones((2, 2)), "got weights of shape"),
+        (np.full((2, 3), np.nan), "finite"),
+        (np.ones((0, 0)), "got weights"),
+    ],
+)
 def test_a_heat_map_refuses_what_it_cannot_draw(weights, sentence):
     with pytest.raises(ValueError, match=sentence):
         attention(weights, "ab", "abc")
 
 
-@pytest.mark.parametrize(("token", "seen"), [
-    ("word", "word"), ("", "∅"), (" a b", "␣a␣b"), ("\n", "↵"), ("\t", "⇥"), ("\u202ex", "\ufffdx"),
-    ("\ud800", "\ufffd"), ("\x00", "\ufffd"), ("exactlytwelv", "exactlytwelv"), ("thirteenchars", "thirteencha…"),
-    ("👩‍👧", "👩‍👧"), ("é", "é"),
-])
+@pytest.mark.parametrize(
+    ("token", "seen"),
+    [
+        ("word", "word"),
+        ("", "∅"),
+        (" a b", "␣a␣b"),
+        ("\n", "↵"),
+        ("\t", "⇥"),
+        ("\u202ex", "\ufffdx"),
+        ("\ud800", "\ufffd"),
+        ("\x00", "\ufffd"),
+        ("exactlytwelv", "exactlytwelv"),
+        ("thirteenchars", "thirteencha…"),
+        ("👩‍👧", "👩‍👧"),
+        ("é", "é"),
+    ],
+)
 def test_every_token_can_be_seen(token, seen):
     assert token_label(token) == seen
 

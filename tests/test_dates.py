@@ -14,8 +14,9 @@ from babel import localedata
 from babel.dates import format_date, get_date_format
 from babel.lists import format_list
 
-from course_lib.data import SPLITS, Pair, dates, dates_source
-from course_lib.data.dates_source import Language, align, find_locale, split
+from course_lib.data import SPLITS, Pair, dates
+from course_lib.data.dates import source as dates_source
+from course_lib.data.dates.source import Language, align, find_locale, split
 
 DAYS = [date(1992, 8, 13), date(1900, 1, 1), date(2044, 2, 29), date(1999, 5, 4),
         date(2005, 12, 31), date(1961, 6, 18), date(2099, 11, 7), date(2000, 3, 10)]  # fmt: skip

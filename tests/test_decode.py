@@ -2,14 +2,15 @@
 
 import itertools
 import math
-from collections import namedtuple
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.decode import beam_search, exact_match, greedy, select_rows, translate
+from course_lib.decode import beam_search, exact_match, greedy, translate
 from course_lib.seq2seq import Seq2Seq
+from course_lib.sequences import select_rows
 from course_lib.tokenizers import WordTokenizer
 
 END = 1
@@ -47,8 +48,15 @@ class Table:
         return {"which": select_rows(state["which"], rows), "history": select_rows(state["history"], rows, dim=1)}
 
     def arguments(self, **changed):
-        return {"step": self.step, "state": self.state, "start": self.start, "end": END, "max_len": self.max_len,
-                "select": self.select, **changed}
+        return {
+            "step": self.step,
+            "state": self.state,
+            "start": self.start,
+            "end": END,
+            "max_len": self.max_len,
+            "select": self.select,
+            **changed,
+        }
 
     def log_prob(self, sentence, tokens, ended):
         tokens = [*tokens, END] if ended else list(tokens)
@@ -72,7 +80,7 @@ class Table:
 @pytest.mark.parametrize("vocab, max_len", [(2, 4), (3, 4), (4, 3), (5, 1)])
 def test_a_wide_beam_is_exhaustive_search(seed, length_penalty, vocab, max_len):
     model = Table(seed, vocab=vocab, max_len=max_len)
-    found = beam_search(**model.arguments(width=vocab ** max_len, length_penalty=length_penalty))
+    found = beam_search(**model.arguments(width=vocab**max_len, length_penalty=length_penalty))
     for sentence in range(3):
         log_p, tokens = model.exhaustive(sentence, length_penalty)
         assert found.tokens[sentence] == tokens
@@ -82,8 +90,10 @@ def test_a_wide_beam_is_exhaustive_search(seed, length_penalty, vocab, max_len):
 
 def test_length_penalty_chooses_longer_sentences():
     def words_written(length_penalty):
-        found = [beam_search(**Table(seed, max_len=6).arguments(width=64, length_penalty=length_penalty))
-                 for seed in range(20)]
+        found = [
+            beam_search(**Table(seed, max_len=6).arguments(width=64, length_penalty=length_penalty))
+            for seed in range(20)
+        ]
         return sum(len(tokens) for decoded in found for tokens in decoded.tokens)
 
     assert words_written(0) < words_written(1) < words_written(4)
@@ -118,8 +128,11 @@ def test_greedy_takes_the_best_token_and_so_does_a_beam_of_one(seed):
 
 def test_some_sentences_end_and_some_are_cut():
     """So that the tests above have seen both, and the empty sentence."""
-    lengths = [len(tokens) for seed in range(10)
-               for tokens in greedy(**Table(seed, sentences=6, vocab=4, max_len=5).arguments()).tokens]
+    lengths = [
+        len(tokens)
+        for seed in range(10)
+        for tokens in greedy(**Table(seed, sentences=6, vocab=4, max_len=5).arguments()).tokens
+    ]
     assert {0, 1, 3, 5} <= set(lengths)
 
 
@@ -216,6 +229,14 @@ def test_greedy_keeps_the_attention_weights_of_each_step():
     assert torch.equal(weights[:, :, 1], -weights[:, :, 0])
 
 
+def test_the_start_may_be_a_list_or_an_array():
+    for start in ([0, 0, 0], np.zeros(3, dtype=np.int64)):
+        model, _ = writes([2, 0, 3])
+        assert greedy(**{**model, "start": start}, max_len=9).tokens == [[2, 2], [], [2, 2, 2]]
+        model, _ = writes([2, 0, 3])
+        assert beam_search(**{**model, "start": start}, max_len=9).tokens == [[2, 2], [], [2, 2, 2]]
+
+
 def test_cut_at_max_len():
     for max_len in (1, 2, 3):
         model, asked = writes([5, 1])
@@ -233,8 +254,11 @@ def test_the_start_may_be_the_end_token():
 def test_a_token_that_may_not_follow_is_never_written():
     def step(tokens, state):
         return torch.tensor([-math.inf, 0.0, 1.0]).expand(len(tokens), 3), state
-    for found in (greedy(step, None, torch.zeros(2).long(), END, 4),
-                  beam_search(step, None, torch.zeros(2).long(), END, 4, width=40)):
+
+    for found in (
+        greedy(step, None, torch.zeros(2).long(), END, 4),
+        beam_search(step, None, torch.zeros(2).long(), END, 4, width=40),
+    ):
         assert found.log_probs.isfinite().all() and all(0 not in tokens for tokens in found.tokens)
 
 
@@ -257,28 +281,24 @@ def test_no_gradient_is_kept():
         assert not found.log_probs.requires_grad
 
 
-def test_select_rows_reaches_every_tensor():
-    pair = namedtuple("pair", "h c")
-    x, rows = torch.arange(6).view(3, 2), torch.tensor([2, 0, 2])
-    state = select_rows({"a": [x, (x, None)], "b": pair(x, 7)}, rows)
-    assert torch.equal(state["a"][0], x[rows]) and torch.equal(state["a"][1][0], x[rows]) and state["a"][1][1] is None
-    assert type(state["b"]) is pair and torch.equal(state["b"].h, x[rows]) and state["b"].c == 7
-    assert torch.equal(select_rows((x,), torch.tensor([1]), dim=1)[0], x[:, 1:])
-
-
 @pytest.mark.parametrize("search", [greedy, beam_search])
 def test_bad_input_is_refused_in_words(search):
     model, _ = writes([2, 3])
-    for changed, words in [({"start": torch.zeros(0).long()}, "at least one"),
-                           ({"start": torch.zeros(2, 1).long()}, r"\(sentences,\)"),
-                           ({"start": torch.zeros(2)}, "float32"),
-                           ({"max_len": 0}, "max_len must be a whole number, 1 or more; got 0"),
-                           ({"end": 4}, "from 0 to 3; got 4"),
-                           ({"end": -1}, "from 0 to 3")]:
+    for changed, words in [
+        ({"start": torch.zeros(0).long()}, "at least one"),
+        ({"start": torch.zeros(2, 1).long()}, r"\(sentences,\)"),
+        ({"start": torch.zeros(2)}, "float32"),
+        ({"max_len": 0}, "max_len must be a whole number, 1 or more; got 0"),
+        ({"end": 4}, "from 0 to 3; got 4"),
+        ({"end": -1}, "from 0 to 3"),
+    ]:
         with pytest.raises(ValueError, match=words):
             search(**{**model, "max_len": 5, **changed})
-    for scores, words in [(torch.zeros(2, 1, 4), r"\(2, vocabulary\)"), (torch.full((2, 4), math.nan), "NaN"),
-                          (torch.zeros(3, 4), r"\(2, vocabulary\); got \(3, 4\)")]:
+    for scores, words in [
+        (torch.zeros(2, 1, 4), r"\(2, vocabulary\)"),
+        (torch.full((2, 4), math.nan), "NaN"),
+        (torch.zeros(3, 4), r"\(2, vocabulary\); got \(3, 4\)"),
+    ]:
         with pytest.raises(ValueError, match=words):
             search(lambda tokens, state, scores=scores: (scores, state), None, torch.zeros(2).long(), END, 5)
     for width in (0, 2.5):

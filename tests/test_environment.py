@@ -1,7 +1,9 @@
 """The set-up files agree: exact versions, one PyTorch, an environment.yml that conda and pip can read."""
 
 import ast
+import os
 import socket
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -104,6 +106,15 @@ def test_pytorch_has_one_version():
 def test_conda_brings_a_python_that_the_package_takes():
     python = next(line for line in CONDA if line.startswith("python="))
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python="))
+
+
+def test_the_readme_says_by_hand_what_make_test_runs():
+    plain = {name: value for name, value in os.environ.items() if name not in ("WORKERS", "MAKEFLAGS")}
+    make = ["make", "--dry-run", "--no-print-directory", "test"]
+    told = subprocess.run(make, cwd=ROOT, env=plain, capture_output=True, text=True, check=True).stdout
+    command = told.strip().splitlines()[-1]
+    assert command.startswith(".venv/bin/python -m pytest ")
+    assert command in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
 
 
 def test_tests_cannot_reach_the_network():

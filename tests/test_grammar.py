@@ -13,8 +13,8 @@ import datasets
 import pytest
 
 from course_lib.data import SPLITS, Pair, __main__, grammar
-from course_lib.data.grammar_derive import Grammar
-from course_lib.data.grammar_features import GrammarError
+from course_lib.data.grammar.derive import Grammar
+from course_lib.data.grammar.features import GrammarError
 
 DRAWN = {split: grammar.pairs(split, 300) for split in SPLITS}
 EVERY = [pair for split in SPLITS for pair in DRAWN[split]]

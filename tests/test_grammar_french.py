@@ -10,7 +10,9 @@ from random import Random
 
 import pytest
 
-from course_lib.data import grammar, grammar_english, grammar_french
+from course_lib.data import grammar
+from course_lib.data.grammar import english as grammar_english
+from course_lib.data.grammar import french as grammar_french
 
 # --- Tables
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -31,6 +32,7 @@ def test_shapes_and_no_look_into_the_future():
 
 @pytest.mark.parametrize("length, batch, chunk", [(101, 4, 5), (26, 1, 25), (50, 7, 1), (1000, 13, 11)])
 def test_streams_continue_and_targets_are_one_ahead(length, batch, chunk):
+    """streams: a chunk begins where the one before it ended, and nothing is read twice in a round."""
     ids = torch.arange(length)
     per_epoch = (length - 1) // batch // chunk
     pairs = list(itertools.islice(streams(ids, batch, chunk), per_epoch + 1))
@@ -48,7 +50,7 @@ def test_gated_layers_carry_their_state_over_chunks_and_through_a_saved_run(laye
     whole = nn.functional.cross_entropy(m(ids[:, :-1])[0].flatten(0, 1), ids[:, 1:].flatten())
     loss_fn, parts = TruncatedBPTT(), []
     for start in range(0, 12, 4):
-        parts.append(loss_fn(m, (ids[:, start:start + 4], ids[:, start + 1:start + 5])))
+        parts.append(loss_fn(m, (ids[:, start : start + 4], ids[:, start + 1 : start + 5])))
         saved, loss_fn = loss_fn.state_dict(), TruncatedBPTT()
         loss_fn.load_state_dict(saved)
     assert_close(sum(parts) / 3, whole, atol=1e-12, rtol=0)
@@ -61,16 +63,29 @@ def test_a_text_too_short_is_refused_in_words(length, batch, chunk):
 
 
 def test_truncation_carries_the_state_and_cuts_the_gradient():
+    """TruncatedBPTT: chunk by chunk the loss of one long pass, and a gradient that is not its."""
     m, ids = model().double(), torch.randint(5, (2, 13))
     whole = nn.functional.cross_entropy(m(ids[:, :-1])[0].flatten(0, 1), ids[:, 1:].flatten())
     loss_fn, parts = TruncatedBPTT(), []
     for start in range(0, 12, 4):
-        parts.append(loss_fn(m, (ids[:, start:start + 4], ids[:, start + 1:start + 5])))
+        parts.append(loss_fn(m, (ids[:, start : start + 4], ids[:, start + 1 : start + 5])))
     assert_close(sum(parts) / 3, whole, atol=1e-12, rtol=0)  # the same loss, so the state was carried
     assert not loss_fn.state.requires_grad
     cut = torch.autograd.grad(sum(parts) / 3, m.rnn.w_h[0])[0]
     full = torch.autograd.grad(whole, m.rnn.w_h[0])[0]
     assert (cut - full).abs().max() > 1e-6  # another gradient, so it was cut
+
+
+def test_ids_may_be_a_list_or_an_array():
+    m, text = model(), [0, 1, 2, 3, 4] * 5
+    for ids in (text, np.array(text), np.array(text, dtype=np.uint8)):
+        x, y = next(streams(ids, 2, 4))
+        assert x.tolist() == [[0, 1, 2, 3], [2, 3, 4, 0]] and y.tolist() == [[1, 2, 3, 4], [3, 4, 0, 1]]
+        assert bits_per_character(m, ids, 2, 4) == bits_per_character(m, torch.tensor(text), 2, 4)
+    assert torch.equal(m([[1, 2], [3, 4]])[0], m(torch.tensor([[1, 2], [3, 4]]))[0])
+    assert torch.equal(
+        m.sample(np.array([[1, 2]]), 3, temperature=0), m.sample(torch.tensor([[1, 2]]), 3, temperature=0)
+    )
 
 
 def test_bits_by_eye_and_against_one_long_pass():
@@ -102,13 +117,16 @@ def test_sampling_follows_the_temperature():
         m.sample(prompt, 3, temperature=-1)
 
 
-@pytest.mark.parametrize("tokens, error, words", [
-    (torch.zeros(1, 3), TypeError, "Encode the text first"),
-    (torch.tensor([[0, 5]]), ValueError, r"0 \.\.\. 4; got 0 \.\.\. 5"),
-    (torch.tensor([[-1, 2]]), ValueError, "got -1"),
-    (torch.zeros(1, 0, dtype=torch.long), ValueError, "at least one step"),
-    (torch.zeros(0, 3, dtype=torch.long), ValueError, "at least one sequence"),
-])
+@pytest.mark.parametrize(
+    "tokens, error, words",
+    [
+        (torch.zeros(1, 3), TypeError, "encode the text first"),
+        (torch.tensor([[0, 5]]), ValueError, r"ids from 0 to 4; got 0 \.\.\. 5"),
+        (torch.tensor([[-1, 2]]), ValueError, "got -1"),
+        (torch.zeros(1, 0, dtype=torch.long), ValueError, r"not empty; got torch.int64, \(1, 0\)"),
+        (torch.zeros(0, 3, dtype=torch.long), ValueError, r"not empty; got torch.int64, \(0, 3\)"),
+    ],
+)
 def test_bad_tokens_are_refused_in_words(tokens, error, words):
     with pytest.raises(error, match=words):
         model()(tokens)
@@ -118,5 +136,5 @@ def test_learns_a_rhyme_by_heart():
     seed_everything(0)
     ids = torch.tensor([0, 1, 2, 0, 3, 4] * 40)
     m = model()
-    fit(m, streams(ids, 4, 12), TruncatedBPTT(), steps=150, lr=2e-2, device=torch.device("cpu"), progress=False)
+    fit(m, streams(ids, 4, 12), TruncatedBPTT(), steps=250, lr=2e-2, device=torch.device("cpu"), progress=False)
     assert bits_per_character(m, ids, n_streams=1, chunk=120) < 0.1

@@ -4,12 +4,11 @@ from itertools import islice
 
 import pytest
 import torch
-from torch import nn
-from torch.nn.functional import cross_entropy
 
 from course_lib.data.long_memory import ADDING_CHANCE, adding, card, endless, recall
-from course_lib.lstm import GRU, LSTM
-from course_lib.rnn import RNN
+from course_lib.exercises import find
+from course_lib.lstm import LSTM
+from course_lib.show.record import capture
 
 
 @pytest.mark.parametrize("batch, lag, n_symbols", [(1, 0, 1), (5, 1, 2), (64, 60, 8), (3, 200, 5)])
@@ -34,7 +33,7 @@ def test_adding_marks_one_number_in_each_half(batch, length):
     x, y = adding(batch, length)
     assert x.shape == (batch, length, 2) and y.shape == (batch,)
     assert torch.equal(x[..., 1].sum(1), torch.full((batch,), 2.0))
-    assert torch.equal(x[:, :length // 2, 1].sum(1), torch.ones(batch))
+    assert torch.equal(x[:, : length // 2, 1].sum(1), torch.ones(batch))
     assert torch.allclose(y, (x[..., 0] * x[..., 1]).sum(1)) and 0 <= x.min() and x.max() <= 1
 
 
@@ -64,28 +63,27 @@ def test_the_card_says_what_chance_is():
     assert "1 in 8" in card() and "1/6" in card()
 
 
-@pytest.mark.parametrize("layer, solves", [
-    (lambda: RNN(16, 64), False),
-    (lambda: GRU(16, 35), False),
-    (lambda: LSTM(16, 30, forget_bias=1.0), False),
-    (lambda: LSTM(16, 30, forget_bias=5.0), True),
-], ids=["A", "B", "C", "D"])
-def test_the_prediction_for_lag_100_in_the_exercise_is_what_training_gives(layer, solves):
-    torch.manual_seed(0)
-    layer = layer()
-    embed, readout = nn.Embedding(8, 16), nn.Linear(layer.d_hidden, 8)
+def fresh(*biases):
+    """A fresh LSTM of 32 units, its forget gates' biases started at these, in equal parts of the units."""
+    layer = LSTM(8, 32)
+    for part, bias in zip(layer.gate_biases(1)[0].chunk(len(biases)), biases, strict=True):
+        part.fill_(bias)
+    return layer
 
-    def scores(tokens):
-        return readout(layer(embed(tokens))[0][:, -1])
 
-    weights = [*embed.parameters(), *layer.parameters(), *readout.parameters()]
-    optimiser = torch.optim.AdamW(weights, lr=4e-3, weight_decay=0.0)
-    for tokens, answer in islice(endless(recall, 32, 100, seed=0), 700):
-        optimiser.zero_grad()
-        cross_entropy(scores(tokens), answer).backward()
-        nn.utils.clip_grad_norm_(weights, 1.0)
-        optimiser.step()
-    tokens, answer = recall(1000, 100, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        right = float((scores(tokens).argmax(-1) == answer).float().mean())
-    assert right >= 0.95 if solves else right <= 0.3
+@pytest.mark.parametrize(
+    "letter, biases, least, most",
+    [("A", (1.0,), 0.0, 1e-10), ("B", (4.0,), 0.0, 0.15), ("C", (0.0, 6.0), 0.25, 1.0), ("D", (3.0,), 0.0, 0.02)],
+)
+def test_the_prediction_for_lag_100_in_the_exercise_is_what_a_fresh_lstm_keeps(letter, biases, least, most):
+    """Without training. Over ten seeds, alike on two instruction sets: A 5e-15, B 0.06 to 0.08, C 0.31 to 0.34, D 0.003
+    at most. So between the right one and the next lies a factor of nearly four."""
+    shares = []
+    for seed in range(10):
+        torch.manual_seed(seed)
+        layer = fresh(*biases)
+        with torch.no_grad(), capture(layer, "forget_gate.0") as maps:
+            layer(torch.randn(16, 100, 8))
+        shares.append(float(maps.over_time("forget_gate.0").prod(1).mean()))
+    assert least <= min(shares) and max(shares) <= most
+    assert (least > 0) == (letter == find("predict_100").solution())

@@ -23,35 +23,69 @@ from course_lib.lstm import (
 
 
 def test_lstm_step_by_eye():
-    """One unit, every weight zero: the gates stand at sigmoid(b), the candidate at tanh(b)."""
+    """lstm_step: one unit, every weight zero: the gates stand at sigmoid(b), the candidate at tanh(b)."""
     b = torch.tensor([0.0, 100.0, 0.0, 100.0])  # i = 1/2, f = 1, o = 1/2, g = 1
     h, c = lstm_step(torch.ones(1, 1), torch.ones(1, 1), torch.tensor([[3.0]]), torch.zeros(1, 4), torch.zeros(1, 4), b)
     assert_close(c, torch.tensor([[3.5]]))
     assert_close(h, torch.tensor([[math.tanh(3.5) / 2]]))
 
 
+def test_gates_and_cells_are_their_formulas_one_by_one():
+    """lstm_gates, lstm_cell, gru_cell: each formula by itself, each gate with columns of its own."""
+    x, h, c = torch.randn(4, 5).double(), torch.randn(4, 3).double(), torch.randn(4, 3).double()
+    w_x, w_h, b = torch.randn(5, 12).double(), torch.randn(3, 12).double(), torch.randn(12).double()
+    i, f, o, g = (x @ w_x[:, k : k + 3] + h @ w_h[:, k : k + 3] + b[k : k + 3] for k in (0, 3, 6, 9))
+    i, f, o, g = (1 / (1 + torch.exp(-i)), 1 / (1 + torch.exp(-f)), 1 / (1 + torch.exp(-o)), torch.tanh(g))
+    assert_close(lstm_gates(x, h, w_x, w_h, b), (i, f, o, g))
+    assert_close(lstm_cell(c, i, f, o, g), (o * torch.tanh(f * c + i * g), f * c + i * g))
+    assert_close(gru_cell(h, torch.zeros_like(h), i, g), i * h + (1 - i) * g)
+
+
 def test_lstm_step_gives_the_known_numbers_of_a_well_known_assignment():
     """Inputs and results as given out with Stanford's CS231n, assignment 3, LSTM captioning: step forward."""
+
     def line(start, end, *shape):
         return torch.linspace(start, end, math.prod(shape), dtype=torch.float64).reshape(shape)
 
-    h, c = lstm_step(line(-0.4, 1.2, 3, 4), line(-0.3, 0.7, 3, 5), line(-0.4, 0.9, 3, 5),
-                     line(-2.1, 1.3, 4, 20), line(-0.7, 2.2, 5, 20), line(0.3, 0.7, 20))
-    assert_close(h, torch.tensor([[0.24635157, 0.28610883, 0.32240467, 0.35525807, 0.38474904],
-                                  [0.49223563, 0.55611431, 0.61507696, 0.66844003, 0.71591810],
-                                  [0.56735664, 0.66310127, 0.74419266, 0.80889665, 0.85829900]]).double(),
-                 atol=1e-7, rtol=1e-6)
-    assert_close(c, torch.tensor([[0.32986176, 0.39145139, 0.45155600, 0.51014116, 0.56717407],
-                                  [0.66382255, 0.76674007, 0.87195994, 0.97902709, 1.08751345],
-                                  [0.74192008, 0.90592151, 1.07717006, 1.25120233, 1.42395676]]).double(),
-                 atol=1e-7, rtol=1e-6)
+    h, c = lstm_step(
+        line(-0.4, 1.2, 3, 4),
+        line(-0.3, 0.7, 3, 5),
+        line(-0.4, 0.9, 3, 5),
+        line(-2.1, 1.3, 4, 20),
+        line(-0.7, 2.2, 5, 20),
+        line(0.3, 0.7, 20),
+    )
+    assert_close(
+        h,
+        torch.tensor(
+            [
+                [0.24635157, 0.28610883, 0.32240467, 0.35525807, 0.38474904],
+                [0.49223563, 0.55611431, 0.61507696, 0.66844003, 0.71591810],
+                [0.56735664, 0.66310127, 0.74419266, 0.80889665, 0.85829900],
+            ]
+        ).double(),
+        atol=1e-7,
+        rtol=1e-6,
+    )
+    assert_close(
+        c,
+        torch.tensor(
+            [
+                [0.32986176, 0.39145139, 0.45155600, 0.51014116, 0.56717407],
+                [0.66382255, 0.76674007, 0.87195994, 0.97902709, 1.08751345],
+                [0.74192008, 0.90592151, 1.07717006, 1.25120233, 1.42395676],
+            ]
+        ).double(),
+        atol=1e-7,
+        rtol=1e-6,
+    )
 
 
 def test_lstm_step_takes_the_gates_in_the_order_i_f_o_g():
     x, h, c = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[5.0, -4.0]])
     for opened, expected in ((0, 0.5 * c), (1, c), (2, 0.5 * c), (3, 0.5 * c + 0.5)):
         b = torch.zeros(8)
-        b[2 * opened:2 * opened + 2] = 100
+        b[2 * opened : 2 * opened + 2] = 100
         assert_close(lstm_step(x, h, c, torch.zeros(2, 8), torch.zeros(2, 8), b)[1], expected)
 
 
@@ -67,11 +101,13 @@ def test_lstm_step_is_torch_lstm_cell_with_its_gates_reordered():
 def test_gru_step_is_torch_gru_cell():
     cell = nn.GRUCell(5, 3, dtype=torch.float64)
     x, h = torch.randn(4, 5).double(), torch.randn(4, 3).double()
-    assert_close(gru_step(x, h, cell.weight_ih.T, cell.weight_hh.T, cell.bias_ih, cell.bias_hh), cell(x, h),
-                 atol=1e-12, rtol=0)
+    assert_close(
+        gru_step(x, h, cell.weight_ih.T, cell.weight_hh.T, cell.bias_ih, cell.bias_hh), cell(x, h), atol=1e-12, rtol=0
+    )
 
 
 def test_the_two_grus_differ_only_where_the_reset_gate_stands():
+    """gru_gates, gru_gates_cho: both candidates written out; r inside or outside the product, all else alike."""
     x, h, w_x, w_h = (torch.randn(*s).double() for s in ((4, 5), (4, 3), (5, 9), (3, 9)))
     b_x, b_h = torch.randn(9).double(), torch.zeros(9).double()
     r, z, n = gru_gates(x, h, w_x, w_h, b_x, b_h)
@@ -105,8 +141,9 @@ def test_along_the_cell_the_gradient_is_the_product_of_forget_gates():
 
 
 def test_where_biases_start():
-    assert_close(LSTM(3, 4, 2, True, forget_bias=2.0).weights("1_reverse")[2],
-                 torch.tensor([0.0] * 4 + [2.0] * 4 + [0.0] * 8))
+    assert_close(
+        LSTM(3, 4, 2, True, forget_bias=2.0).weights("1_reverse")[2], torch.tensor([0.0] * 4 + [2.0] * 4 + [0.0] * 8)
+    )
     assert_close(GRU(3, 4, update_bias=-1.0).weights()[2], torch.tensor([0.0] * 4 + [-1.0] * 4 + [0.0] * 4))
     torch.manual_seed(0)
     b = chrono_(LSTM(3, 500), 100).weights()[2]

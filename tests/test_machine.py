@@ -4,7 +4,7 @@ import json
 
 import torch
 
-from course_lib.machine import describe, minutes_here, speed
+from course_lib.lesson.machine import describe, minutes_here, speed
 
 
 def test_describe_names_what_a_student_must_know():

@@ -130,9 +130,7 @@ def test_every_genre_is_in_every_split():
 
 def test_no_long_speech_and_no_run_of_twelve_words_is_on_two_sides():
     speeches = {split: [r for r in plays.rows(split) if r.speaker] for split in SPLITS}
-    long = {
-        split: {" ".join(words(r)) for r in part if len(r.text) >= 80} for split, part in speeches.items()
-    }
+    long = {split: {" ".join(words(r)) for r in part if len(r.text) >= 80} for split, part in speeches.items()}
     runs = {
         split: {tuple(w[i : i + 12]) for r in part for w in [words(r)] for i in range(len(w) - 11)}
         for split, part in speeches.items()

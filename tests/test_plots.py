@@ -5,20 +5,23 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.textpath import TextPath
+import torch
 
-from course_lib import plots
-from course_lib.plots import Picture, alignment, bars, drawable, heatmap, lines, painted_text, picture, unrolled
+from course_lib.show import plots
+from course_lib.show.plots import Picture, alignment, attention, bars, bottleneck, heatmap, lines, picture
 
 # Machado, Oliveira and Fernandes (2009), severity 1.0, on linear RGB.
 VISION = {
     "usual": np.eye(3),
-    "protanopia": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
-                            [-0.003882, -0.048116, 1.051998]]),
-    "deuteranopia": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
-                              [-0.011820, 0.042940, 0.968881]]),
-    "tritanopia": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
-                            [0.004733, 0.691367, 0.303900]]),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
 }
 COLOURS = [plots.BLUE, plots.ORANGE, plots.GREEN, plots.PURPLE, plots.GREY]
 
@@ -30,7 +33,7 @@ def close_figures():
 
 
 def linear(colour):
-    value = np.array([int(colour.lstrip("#")[i:i + 2], 16) for i in (0, 2, 4)]) / 255
+    value = np.array([int(colour.lstrip("#")[i : i + 2], 16) for i in (0, 2, 4)]) / 255
     return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
 
 
@@ -40,7 +43,11 @@ def contrast(one, other):
 
 
 def lab(rgb):
-    xyz = np.array([[.4124, .3576, .1805], [.2126, .7152, .0722], [.0193, .1192, .9505]]) @ rgb / [.9505, 1, 1.089]
+    xyz = (
+        np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+        @ rgb
+        / [0.9505, 1, 1.089]
+    )
     f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
@@ -56,19 +63,13 @@ def test_any_two_colours_differ_for_every_eye(vision):
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) >= 14
 
 
-def test_text_stays_readable_on_the_painted_colours_and_in_boxes():
-    fills = [plots.PAINT(v) for v in np.linspace(0, 1, 11)]
-    fills = ["#" + "".join(f"{round(255 * c):02x}" for c in fill[:3]) for fill in fills] + list(plots.PALE.values())
-    assert min(contrast(plots.INK, fill) for fill in fills) >= 4.5
-
-
 def test_picture_carries_its_alternative_text_escaped():
     shown = picture(lines([1, 2], {"a": [1, 2]}, xlabel="x", ylabel="y"), alt='a "b" <c>\n d')
     assert isinstance(shown, Picture) and shown.png[1:4] == b"PNG"
     assert 'alt="a &quot;b&quot; &lt;c&gt; d"' in shown._repr_html_() and repr(shown) == 'Figure: a "b" <c> d'
     assert not plt.get_fignums(), "the figure must be closed, or the notebook shows it twice"
     with pytest.raises(ValueError, match="alternative text"):
-        picture(unrolled(["x"], ["y"]), alt="  ")
+        picture(lines([1], {"a": [1]}, xlabel="x", ylabel="y"), alt="  ")
 
 
 def test_lines_leave_out_what_cannot_be_drawn():
@@ -98,29 +99,20 @@ def test_bars_write_their_numbers():
     assert {t.get_text() for t in ax.texts} == {"1.23", "0.00"}
 
 
-@pytest.mark.parametrize("text", ["a", "\n", "a\nbc\n\nd", "x" * 200, "$5 and_x^2 <b>", "é ſ"])
-def test_painted_text_breaks_lines_and_keeps_every_character(text):
-    ax = painted_text(text, np.linspace(-2, 2, len(text)), width=64, label="activation")
-    assert "".join(t.get_text() for t in ax.texts) == text.replace("\n", "↵")
-    picture(ax, "x")
-
-
-def test_painted_text_and_unrolled_refuse_what_does_not_fit():
-    with pytest.raises(ValueError, match="2 numbers for 3 characters"):
-        painted_text("abc", [1, 2])
-    with pytest.raises(ValueError, match="As many inputs as outputs"):
-        unrolled(["a"], [])
-    assert len(painted_text("", []).texts) <= 1
-
-
 # Alignment
 
 ENGLISH, FRENCH = "Thursday , August 13".split(), "jeudi 13 août".split()
 GOLD = [(0, 0), (3, 1), (2, 2)]
 WEIGHTS = np.array([[0.9, 0.1, 0, 0], [0, 0, 0.2, 0.8], [0, 0.1, 0.7, 0.2]])
-SCRIPTS = {"fa": "پنجشنبه ۲۲ مرداد".split(), "ar": "الخميس، ١٣ أغسطس".split(), "he": "יום חמישי".split(),
-           "ja": "1992 年 8 月 13 日 木曜日".split(), "th": "วันพฤหัสบดี ที่ 13 สิงหาคม".split(),
-           "zh": "日 期".split(), "odd": ["", "$x$", "🥑", "\u202eab", "a_b^c", "%1"]}
+SCRIPTS = {
+    "fa": "پنجشنبه ۲۲ مرداد".split(),
+    "ar": "الخميس، ١٣ أغسطس".split(),
+    "he": "יום חמישי".split(),
+    "ja": "1992 年 8 月 13 日 木曜日".split(),
+    "th": "วันพฤหัสบดี ที่ 13 สิงหาคม".split(),
+    "zh": "日 期".split(),
+    "odd": ["", "$x$", "🥑", "\u202eab", "a_b^c", "%1"],
+}
 
 
 def labels(axis):
@@ -140,9 +132,16 @@ def test_an_alignment_by_eye():
     assert alignment(WEIGHTS, ENGLISH, FRENCH).get_legend() is None
 
 
-@pytest.mark.parametrize(("right_to_left", "source", "target"), [
-    (False, False, False), (True, False, True), ("target", False, True), ("source", True, False), ("both", True, True),
-])
+@pytest.mark.parametrize(
+    ("right_to_left", "source", "target"),
+    [
+        (False, False, False),
+        (True, False, True),
+        ("target", False, True),
+        ("source", True, False),
+        ("both", True, True),
+    ],
+)
 def test_a_sentence_from_right_to_left_is_laid_out_so(right_to_left, source, target):
     ax = alignment(WEIGHTS, ENGLISH, FRENCH, gold=GOLD, right_to_left=right_to_left)
     ax.figure.draw_without_rendering()
@@ -166,16 +165,6 @@ def test_every_script_is_drawn_without_a_warning(script, side):
     assert ("□" in "".join(shown)) == (script == "odd"), "only the avocado has no letter in any of our fonts"
 
 
-def test_arabic_letters_are_joined_and_run_from_right_to_left():
-    def width(text):
-        return TextPath((0, 0), text, size=100, prop={"family": plots.FONTS}).get_extents().width
-
-    assert width("ببب") < 0.8 * 3 * width("ب"), "joined letters are narrower than single ones"
-    a_then_b = TextPath((0, 0), "اب", size=100, prop={"family": plots.FONTS}).to_polygons()
-    tall = max(a_then_b, key=lambda polygon: np.ptp(polygon[:, 1]))  # the alif, the first letter
-    assert tall[:, 0].min() > min(polygon[:, 0].min() for polygon in a_then_b)
-
-
 @pytest.mark.parametrize(("n_target", "n_source"), [(1, 1), (1, 40), (40, 1), (40, 40), (38, 56), (60, 60), (61, 200)])
 def test_long_sentences_stay_readable(n_target, n_source):
     ax = alignment(np.full((n_target, n_source), 0.5), ["source"] * n_source, ["target"] * n_target)
@@ -192,14 +181,17 @@ def test_long_sentences_stay_readable(n_target, n_source):
     plt.close(ax.figure)
 
 
-@pytest.mark.parametrize(("change", "sentence"), [
-    ({"weights": WEIGHTS.T}, r"A row for each target token .* \(4, 3\) for 3 target and 4 source tokens"),
-    ({"weights": WEIGHTS * np.nan}, "finite"),
-    ({"weights": np.zeros((0, 4)), "target": []}, "At least one weight"),
-    ({"gold": [(0, 0), (1, 3)]}, r"A gold link is \(source place, target place\), from 0; got \(1, 3\)"),
-    ({"gold": [(-1, 0)]}, r"got \(-1, 0\)"),
-    ({"right_to_left": "yes"}, "right_to_left must be False, True"),
-])
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"weights": WEIGHTS.T}, r"A row for each target token .* \(4, 3\) for 3 target and 4 source tokens"),
+        ({"weights": WEIGHTS * np.nan}, "finite"),
+        ({"weights": np.zeros((0, 4)), "target": []}, "At least one weight"),
+        ({"gold": [(0, 0), (1, 3)]}, r"A gold link is \(source place, target place\), from 0; got \(1, 3\)"),
+        ({"gold": [(-1, 0)]}, r"got \(-1, 0\)"),
+        ({"right_to_left": "yes"}, "right_to_left must be False, True"),
+    ],
+)
 def test_an_alignment_refuses_what_it_cannot_draw(change, sentence):
     with pytest.raises(ValueError, match=sentence):
         alignment(**({"weights": WEIGHTS, "source": ENGLISH, "target": FRENCH} | change))
@@ -211,8 +203,74 @@ def test_an_alignment_draws_into_axes_that_are_handed_in():
     picture(figure, "x")
 
 
-def test_a_missing_font_costs_its_letters_only(monkeypatch):
-    assert plots.FONTS == ("DejaVu Sans", "IPAexGothic", "Noto Sans Thai")
-    assert drawable("a日ก🥑", plots.FONTS) == "a日ก□" and drawable("a日ก") == "a□□"
-    monkeypatch.setattr(plots.importlib.util, "find_spec", lambda name: None)
-    assert plots._fonts() == ("DejaVu Sans",)
+# Numbers from anywhere
+
+SQUARE = torch.tensor([[0.25, 0.5], [0.75, 1.0]])
+
+
+class OnADevice:
+    """A tensor as it lies on a GPU: NumPy cannot read it."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __len__(self):
+        return len(self.tensor)
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("can't convert device type tensor to numpy. Use Tensor.cpu() first.")
+
+    __float__ = __array__
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self.tensor
+
+
+KINDS = {
+    "list": lambda x: x.tolist(),
+    "list of tensors": lambda x: [row.clone().requires_grad_() for row in x],
+    "array": lambda x: x.numpy(),
+    "in a graph": lambda x: x.clone().requires_grad_() * 1,
+    "bfloat16": lambda x: x.bfloat16(),
+    "on a device": OnADevice,
+}
+DRAW = {
+    "lines": lambda x, table: lines(x, {"a": x, "b": (x, x)}, xlabel="x", ylabel="y").lines[1].get_xdata(),
+    "bottleneck": lambda x, table: bottleneck({"a": x}).lines[0].get_ydata(),
+    "heatmap": lambda x, table: heatmap(table, numbers=".1f").images[0].get_array()[0],
+    "attention": lambda x, table: attention(table, ["a", "b"], ["c", "d"]).images[0].get_array()[0],
+    "alignment": lambda x, table: alignment(table, ["a", "b"], ["c", "d"]).images[0].get_array()[0],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", DRAW)
+def test_numbers_are_drawn_wherever_they_come_from(name, kind):
+    assert list(DRAW[name](KINDS[kind](SQUARE[0]), KINDS[kind](SQUARE))) == [0.25, 0.5]
+
+
+@pytest.mark.parametrize("kind", ["array", "in a graph", "bfloat16", "on a device"])
+def test_one_number_is_drawn_wherever_it_comes_from(kind):
+    half = KINDS[kind](torch.tensor(0.5))
+    assert bars({"a": half}, xlabel="x").texts[0].get_text() == "0.50"
+    ax = lines([1, 2], {"a": [1, 2]}, xlabel="x", ylabel="y", levels={"half": half})
+    assert list(ax.lines[-1].get_ydata()) == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    ["abc", [[1, 2], [3]], {"a": 1}, object(), ["x"], torch.eye(2).to_sparse(), torch.ones(2, device="meta")],
+    ids=lambda numbers: type(numbers).__name__,
+)
+def test_what_is_no_table_of_numbers_is_refused_in_words(numbers):
+    with pytest.raises(ValueError, match="A picture is drawn of numbers, in rows of equal length; got "):
+        heatmap(numbers)
+
+
+def test_half_a_character_is_spelt_out_or_boxed():
+    shown = picture(bars({"a\ud800": 1}, xlabel="x"), alt="half \udfff")
+    assert shown.alt == "half \\udfff"
+    shown._repr_html_().encode()

@@ -9,8 +9,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbval.plugin import get_sanitize_patterns
 
-from course_lib.publish import claims, execute, measured
-from course_lib.publish.kernels import Run, run
+from course_lib.publish import execute, measured
+from course_lib.publish.kernels import run
+from course_lib.publish.measured import NOTEBOOKS
 from course_lib.publish.normalise import KERNEL, WIDGET_VIEW, as_text, faults, normalise
 
 BAR = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"
@@ -37,9 +38,7 @@ def left(notebook):
 
 
 def test_widgets_leave_their_still():
-    notebook = one_cell(
-        display({WIDGET_VIEW: {"model_id": "a"}, "text/html": "<b>still</b>", "text/plain": "p"})
-    )
+    notebook = one_cell(display({WIDGET_VIEW: {"model_id": "a"}, "text/html": "<b>still</b>", "text/plain": "p"}))
     notebook.metadata["widgets"] = {"state": {}}
     assert left(notebook)[0].data == {"text/html": "<b>still</b>", "text/plain": "p"}
     assert "widgets" not in notebook.metadata
@@ -101,6 +100,32 @@ def test_execution_counts_run_from_one():
     assert notebook.cells[2].outputs[0].execution_count == 2
 
 
+def test_a_notebook_with_a_laboratory_folds_what_need_not_be_read():
+    cells = [
+        new_code_cell("import torch", id="setup"),
+        new_code_cell("h = step(x)", metadata={"tags": ["exercise"]}),
+        new_code_cell("draw()", metadata={"tags": ["figure"]}),
+        new_code_cell("explore(draw)", metadata={"tags": ["control"], "jupyter": {"outputs_hidden": True}}),
+        new_code_cell("taught()", metadata={"tags": ["figure"], "jupyter": {"source_hidden": False}}),
+        new_code_cell("lay_out()", metadata={"jupyter": {"source_hidden": True}}),
+        new_markdown_cell("![a](a.png)", metadata={"tags": ["figure"]}),
+    ]
+
+    def hidden(*more):
+        notebook = normalise(nbformat.from_dict(new_notebook(cells=[*cells, *more])))
+        return [cell.metadata.get("jupyter", {}).get("source_hidden") for cell in notebook.cells[: len(cells)]]
+
+    assert hidden() == [None, None, None, None, False, True, None]
+    assert hidden(new_markdown_cell("# Laboratory", metadata={"tags": ["laboratory"]})) == [
+        True, None, True, True, False, True, None]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_every_notebook_lies_in_its_stored_form(path):
+    stored = path.read_text(encoding="utf-8")
+    assert as_text(normalise(nbformat.reads(stored, 4))) == stored, "run `make notebooks`"
+
+
 def test_cleaning_twice_changes_nothing():
     notebook = one_cell(stream("a"), display({"text/html": "h"}), execution={})
     once = as_text(normalise(notebook))
@@ -157,10 +182,18 @@ def test_a_notebook_is_stored_and_measured(course, monkeypatch, capsys):
     assert entry["seconds"] < 60 and "core" in entry["machine"]
     readme = measured.README.read_text()
     assert "[01_a](notebooks/01_a.ipynb)" in readme and "old" not in readme
-    assert readme.startswith("before\n<!-- measured:minutes -->\n") and readme.endswith(
-        "<!-- /measured -->\nafter\n"
-    )
+    assert readme.startswith("before\n<!-- measured:minutes -->\n") and readme.endswith("<!-- /measured -->\nafter\n")
     assert sorted(f.name for f in course.iterdir()) == ["01_a.ipynb", "measured.json"]
+
+
+def test_running_a_notebook_folds_it_and_keeps_what_is_folded(course):
+    path = course / "05_a.ipynb"
+    by_hand = new_code_cell("print(1)", metadata={"jupyter": {"source_hidden": True}})
+    begin = new_markdown_cell("# Laboratory", metadata={"tags": ["laboratory"]})
+    path.write_text(as_text(new_notebook(cells=[new_code_cell("x = 1", id="setup"), by_hand, begin])))
+    assert execute.main([str(path)]) == 0
+    stored = nbformat.read(path, 4)
+    assert [cell.metadata for cell in stored.cells[:2]] == [{"jupyter": {"source_hidden": True}}] * 2
 
 
 @pytest.mark.parametrize(
@@ -183,24 +216,7 @@ def test_a_notebook_that_fails_keeps_its_file(course, capsys, source, reason):
 
 def test_a_wrong_name_is_said_in_words(course, capsys):
     assert execute.main(["nowhere.ipynb"]) == 2
-    assert (
-        capsys.readouterr().err
-        == "there is no notebook nowhere.ipynb: name one that exists, or none for all.\n"
-    )
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
-    target = tmp_path / "a.json"
-    target.write_text("old")
-
-    def full(*_):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(measured.os, "replace", full)
-    with pytest.raises(OSError, match="no space"):
-        measured.write(target, "new")
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
+    assert capsys.readouterr().err == "there is no notebook nowhere.ipynb: name one that exists, or none for all.\n"
 
 
 # --- what was measured
@@ -243,10 +259,8 @@ def test_a_block_is_written_from_the_numbers(block, lines):
 
 
 def test_a_block_without_a_number_is_refused():
-    with pytest.raises(ValueError, match="there is: minutes, 01:bits"):
-        measured.filled(
-            "<!-- measured:02:bits --><!-- /measured -->", {"01_a.ipynb": ENTRY | {"report": {"bits": {}}}}
-        )
+    with pytest.raises(ValueError, match="there is: map, minutes, 01:bits"):
+        measured.filled("<!-- measured:02:bits --><!-- /measured -->", {"01_a.ipynb": ENTRY | {"report": {"bits": {}}}})
 
 
 def test_a_notebook_that_is_gone_is_forgotten(course):
@@ -285,50 +299,6 @@ def sanitised(text):
     for pattern, replacement in get_sanitize_patterns(rules):
         text = re.sub(pattern, replacement, text)
     return text
-
-
-# --- claims under other seeds
-
-
-CLAIM = """
-import os
-from IPython.display import display
-class ClaimFailed(AssertionError): pass
-def claim(text, value, bound):
-    values = [{"name": "loss", "value": value, "operator": "<", "bound": bound}]
-    data = {"claim": text, "holds": value < bound, "values": values}
-    display({"text/plain": text}, raw=True, metadata={"unrolled": data})
-    if not value < bound:
-        raise ClaimFailed(text)
-seed = int(os.environ["COURSE_SEED"])
-"""
-
-
-def test_claims_are_listed_by_seed_and_one_that_fails_fails_all(course, capsys):
-    path = put(course, "01_a.ipynb", CLAIM, "claim('shaky', seed / 2, 1.0)", "claim('sure', 0.25, 1.0)")
-    before = path.read_bytes()
-    assert claims.main([str(path), "--seeds", "1", "2"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "01_a.ipynb"
-    assert told[1:4] == [
-        "  FAILS  shaky",
-        "           seed 1: loss 0.5 < 1",
-        "           seed 2: loss 1 < 1",
-    ]
-    assert told[4] == "  holds  sure", "a claim that fails does not hide those after it"
-    assert told[-1] == "2 checked under seeds 1, 2: 1 failed"
-    assert path.read_bytes() == before
-    assert claims.main([str(path), "--seeds", "1"]) == 0
-
-
-def test_a_cell_that_raises_or_a_claim_not_reached_counts_as_failed():
-    holding = {"claim": "sure", "holds": True, "values": []}
-    full = Run(one_cell(display({}, unrolled=holding)))
-    broken = Run(new_notebook(), failures=["cell 1 (`x`) raised ValueError: no"])
-    lines, failed = claims.tabulate({1: full, 2: broken})
-    assert failed == 2
-    assert "           seed 2: not reached" in lines
-    assert lines[-1] == "  FAILS  seed 2: cell 1 (`x`) raised ValueError: no"
 
 
 def test_a_run_takes_this_python_whatever_else_is_called_python3(course, tmp_path, monkeypatch):

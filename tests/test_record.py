@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.record import capture
 from course_lib.rnn import RNN, unroll
+from course_lib.show.record import capture
 
 
 def test_hidden_states_and_their_whole_gradient():

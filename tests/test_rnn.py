@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.record import capture
 from course_lib.rnn import RNN, bptt, rnn_step, unroll
+from course_lib.show.record import capture
 
 # Batch, time, d_in, d_hidden, n_layers: odd sizes, ones everywhere, more than one layer.
 SHAPES = [(1, 1, 1, 1, 1), (3, 7, 5, 4, 1), (2, 1, 3, 6, 2), (1, 13, 2, 9, 3), (5, 4, 8, 1, 2)]
@@ -20,9 +20,14 @@ def weights(d, h, dtype=torch.float64):
 
 
 def test_rnn_step_by_eye():
-    """One unit, tanh(2 * 0.5 + 1 * 0.25 - 0.25) = tanh(1)."""
-    out = rnn_step(torch.tensor([[2.0]]), torch.tensor([[1.0]]), torch.tensor([[0.5]]), torch.tensor([[0.25]]),
-                   torch.tensor([-0.25]))
+    """rnn_step: one unit, tanh(2 * 0.5 + 1 * 0.25 - 0.25) = tanh(1)."""
+    out = rnn_step(
+        torch.tensor([[2.0]]),
+        torch.tensor([[1.0]]),
+        torch.tensor([[0.5]]),
+        torch.tensor([[0.25]]),
+        torch.tensor([-0.25]),
+    )
     assert_close(out, torch.tensor([[math.tanh(1.0)]]))
 
 
@@ -34,6 +39,7 @@ def test_rnn_step_is_torch_rnn_cell():
 
 
 def test_unroll_repeats_rnn_step():
+    """unroll: the same step, with the same weights, for each moment."""
     x, h = torch.randn(3, 6, 4, dtype=torch.float64), torch.randn(3, 5, dtype=torch.float64)
     w = weights(4, 5)
     hs = unroll(x, h, *w)
@@ -69,6 +75,7 @@ def test_rnn_agrees_with_torch_in_values_and_gradients(b, t, d, h, layers, dtype
 
 @pytest.mark.parametrize("b, t, d, h, _", SHAPES)
 def test_bptt_equals_autograd(b, t, d, h, _):
+    """bptt: the gradients by hand are autograd's, for the input, the first state and each weight."""
     x, h0 = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((b, t, d), (b, h)))
     w = weights(d, h)
     hs = unroll(x, h0, *w)
@@ -127,6 +134,80 @@ def test_recording_runs_step_by_step_and_changes_nothing():
         assert_close(ours, theirs.grad, atol=1e-10, rtol=1e-10)
 
 
+# --- gradients of gradients, transforms, half precision
+
+
+def as_function(rnn):
+    """`rnn` as a function of x, the state and each weight, and numbers to call it with."""
+    names, weights = zip(*((name, p.detach().requires_grad_()) for name, p in rnn.named_parameters()), strict=True)
+    x, state = torch.randn(2, 4, 2), torch.randn(rnn.n_layers, 2, 3)
+    leaves = [leaf.double().requires_grad_() for leaf in (x, state)]
+
+    def call(x, state, *weights):
+        return torch.func.functional_call(rnn, dict(zip(names, weights, strict=True)), (x, state))
+
+    return call, (*leaves, *weights)
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_a_gradient_has_its_own_gradient(n_layers):
+    call, leaves = as_function(RNN(2, 3, n_layers).double())
+    assert torch.autograd.gradcheck(call, leaves) and torch.autograd.gradgradcheck(call, leaves)
+
+
+def test_a_gradient_penalty_on_a_linear_loss_reaches_the_weights():
+    """dL/dx of a sum of states is no constant, and its length has a gradient: the same as without our backward pass."""
+    rnn, x = RNN(3, 4).double(), torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    found = []
+    for out in (rnn(x)[0], unroll(x, torch.zeros(2, 4).double(), rnn.w_x[0], rnn.w_h[0], rnn.b[0])):
+        slope = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
+        found.append(torch.autograd.grad(slope.square().sum(), list(rnn.parameters())))
+    assert all(grad.abs().max() > 1e-3 for grad in found[0])
+    for ours, theirs in zip(*found, strict=True):
+        assert_close(ours, theirs, atol=1e-12, rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, while it prepares forward mode
+def test_transforms_of_torch_func():
+    rnn, x = RNN(2, 3).double(), torch.randn(4, 5, 2, dtype=torch.float64)
+    out = rnn(x)[0]
+    assert_close(torch.func.vmap(lambda one: rnn(one[None])[0][0])(x), out)
+    call, (_, state, *weights) = as_function(rnn)
+    state = torch.zeros(1, 4, 3, dtype=torch.float64)
+    many = torch.func.vmap(lambda *w: call(x, state, *w)[0])(*(torch.stack([w, 2 * w]) for w in weights))
+    assert_close(many[0], out)
+    assert_close(many[1], call(x, state, *(2 * w for w in weights))[0])
+    expected = torch.autograd.functional.jacobian(lambda x: rnn(x)[0], x)
+    vectorized = torch.autograd.functional.jacobian(lambda x: rnn(x)[0], x, vectorize=True)
+    for found in (torch.func.jacrev(lambda x: rnn(x)[0])(x), torch.func.jacfwd(lambda x: rnn(x)[0])(x), vectorized):
+        assert_close(found, expected)
+    slopes = torch.func.grad(lambda *w: call(x, state, *w)[0].square().sum(), argnums=(0, 1, 2))(*weights)
+    rnn(x)[0].square().sum().backward()
+    for found, weight in zip(slopes, rnn.parameters(), strict=True):
+        assert_close(found, weight.grad)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_under_autocast_it_computes_in_full_precision(inside):
+    rnn, x = RNN(5, 7, 2), torch.randn(3, 6, 5)
+    here = rnn(x)[0]
+    here.square().sum().backward()
+    expected = [p.grad.clone() for p in rnn.parameters()]
+    rnn.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16):
+        out = rnn(x)[0]
+        assert rnn(x.bfloat16())[0].dtype == torch.float32  # what another layer under autocast hands over
+        if inside:
+            out.square().sum().backward()
+        with pytest.raises(TypeError, match="embed it first"):
+            rnn(torch.zeros(3, 6, 5).long())
+    if not inside:
+        out.square().sum().backward()
+    assert torch.equal(out, here)
+    for p, grad in zip(rnn.parameters(), expected, strict=True):
+        assert torch.equal(p.grad, grad)
+
+
 def test_starts_orthogonal():
     w_h = RNN(3, 8).double().w_h[0]
     assert_close(torch.linalg.svdvals(w_h), torch.ones(8, dtype=torch.float64), atol=1e-6, rtol=0)
@@ -150,17 +231,20 @@ def test_learns_one_batch_by_heart():
     assert loss < 0.4, f"chance is {math.log(4):.2f} nats; the first step, which sees one symbol, cannot reach 0"
 
 
-@pytest.mark.parametrize("x, error, words", [
-    (torch.zeros(2, 0, 3), ValueError, "at least one step"),
-    (torch.zeros(0, 5, 3), ValueError, "at least one sequence"),
-    (torch.zeros(2, 5, 4), ValueError, r"\(batch, time, 3\); got \(2, 5, 4\)"),
-    (torch.zeros(5, 3), ValueError, r"\(batch, time, 3\)"),
-    (torch.zeros(()), ValueError, r"\(batch, time, 3\)"),
-    (torch.zeros(2, 5, 3, dtype=torch.float64), TypeError, "float64 but the weights are torch.float32"),
-    (torch.zeros(2, 5, 3, dtype=torch.int64), TypeError, "embed it first"),
-    (torch.full((2, 5, 3), math.nan), ValueError, "NaN or infinity"),
-    (torch.zeros(2, 5, 3, device="meta"), ValueError, "on meta, the weights on cpu"),
-])
+@pytest.mark.parametrize(
+    "x, error, words",
+    [
+        (torch.zeros(2, 0, 3), ValueError, "at least one step"),
+        (torch.zeros(0, 5, 3), ValueError, "at least one sequence"),
+        (torch.zeros(2, 5, 4), ValueError, r"\(batch, time, 3\); got \(2, 5, 4\)"),
+        (torch.zeros(5, 3), ValueError, r"\(batch, time, 3\)"),
+        (torch.zeros(()), ValueError, r"\(batch, time, 3\)"),
+        (torch.zeros(2, 5, 3, dtype=torch.float64), TypeError, "float64 but the weights are torch.float32"),
+        (torch.zeros(2, 5, 3, dtype=torch.int64), TypeError, "embed it first"),
+        (torch.full((2, 5, 3), math.nan), ValueError, "NaN or infinity"),
+        (torch.zeros(2, 5, 3, device="meta"), ValueError, "on meta, the weights on cpu"),
+    ],
+)
 def test_bad_input_is_refused_in_words(x, error, words):
     with pytest.raises(error, match=words):
         RNN(3, 4)(x)

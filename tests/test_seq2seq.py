@@ -10,14 +10,22 @@ from torch.testing import assert_close
 
 from course_lib.decode import beam_search, greedy
 from course_lib.lstm import lstm_step
-from course_lib.record import capture
-from course_lib.seq2seq import END, PADDING, START, UNKNOWN, Decoder, Encoder, Seq2Seq, batches, masked_loss, shift
+from course_lib.pairs import END, PADDING, START, UNKNOWN, batches, masked_loss, shift
+from course_lib.seq2seq import Decoder, Encoder, Seq2Seq
+from course_lib.show.record import capture
 
-KINDS = [{}, {"cell": "gru"}, {"bidirectional": True, "n_layers": 2}, {"attention": "additive", "bidirectional": True},
-         {"attention": "dot", "cell": "gru"}, {"attention": "general", "n_layers": 2},
-         {"attention": "concat", "cell": "gru", "bidirectional": True},
-         {"attention": "additive", "input_feeding": True}, {"attention": "dot", "input_feeding": True, "cell": "gru"},
-         {"attention": "general", "input_feeding": True, "n_layers": 2, "bidirectional": True}]
+KINDS = [
+    {},
+    {"cell": "gru"},
+    {"bidirectional": True, "n_layers": 2},
+    {"attention": "additive", "bidirectional": True},
+    {"attention": "dot", "cell": "gru"},
+    {"attention": "general", "n_layers": 2},
+    {"attention": "concat", "cell": "gru", "bidirectional": True},
+    {"attention": "additive", "input_feeding": True},
+    {"attention": "dot", "input_feeding": True, "cell": "gru"},
+    {"attention": "general", "input_feeding": True, "n_layers": 2, "bidirectional": True},
+]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 
@@ -72,7 +80,7 @@ def test_a_sentence_alone_gives_what_it_gives_in_a_batch(kind):
     assert logits.shape == (4, 5, 13)
     for row in range(4):
         s, t = lengths[row], (target_out[row] != PADDING).sum()
-        alone, alone_weights = m(source[row:row + 1, :s], lengths[row:row + 1], target_in[row:row + 1, :t])
+        alone, alone_weights = m(source[row : row + 1, :s], lengths[row : row + 1], target_in[row : row + 1, :t])
         assert_close(alone[0], logits[row, :t], atol=1e-12, rtol=0)
         if "attention" in kind:
             assert_close(alone_weights[0, :, :s], weights[row, :t, :s], atol=1e-12, rtol=0)
@@ -148,17 +156,19 @@ def test_decoding_is_what_the_forward_pass_says_of_its_own_words(kind):
     m = model(kind)
     source, lengths, _, _ = a_batch()
     m.decoder.readout.weight.data *= 20  # surer of itself, so that sentences end at unlike times
-    for found in (greedy(**m.decoding(source, lengths), max_len=9),
-                  beam_search(**m.decoding(source, lengths), max_len=9, width=4)):
+    for found in (
+        greedy(**m.decoding(source, lengths), max_len=9),
+        beam_search(**m.decoding(source, lengths), max_len=9, width=4),
+    ):
         for row, tokens in enumerate(found.tokens):
             written = torch.tensor([tokens + [END]])[:, :9]
             read = F.pad(written[:, :-1], (1, 0), value=START)
-            logits, weights = m(source[row:row + 1], lengths[row:row + 1], read)
+            logits, weights = m(source[row : row + 1], lengths[row : row + 1], read)
             log_p = torch.log_softmax(logits, -1).gather(2, written[..., None]).sum()
             assert_close(found.log_probs[row], log_p.detach(), atol=1e-8, rtol=0)
             if found.weights is not None:
-                assert_close(found.weights[row, :written.shape[1]], weights[0].detach(), atol=1e-8, rtol=0)
-                assert found.weights[row, written.shape[1]:].abs().sum() == 0
+                assert_close(found.weights[row, : written.shape[1]], weights[0].detach(), atol=1e-8, rtol=0)
+                assert found.weights[row, written.shape[1] :].abs().sum() == 0
 
 
 def test_decoding_hides_what_the_mask_hides_and_keeps_no_graph():
@@ -186,8 +196,21 @@ def test_recorded_it_gives_the_same_numbers(kind):
         assert_close(heard.flatten(1, 2), weights.detach(), atol=1e-12, rtol=0)
 
 
+def test_the_decoder_is_one_step_after_another_from_the_encoders_state():
+    """Decoder.forward: the target's embeddings through the LSTM's steps from (h, c), then the readout."""
+    decoder, target = model({}).decoder, torch.randint(13, (2, 4))
+    h, c = torch.randn(2, 2, 8).double()
+    logits, (last_h, last_c), weights = decoder(target, (h[None], c[None]))
+    for t in range(4):
+        h, c = lstm_step(decoder.embed.weight[target[:, t]], h, c, *decoder.rnn.weights())
+        assert_close(logits[:, t], h @ decoder.readout.weight.T + decoder.readout.bias)
+    assert_close((last_h[0], last_c[0]), (h, c))
+    assert weights is None
+
+
 @pytest.mark.parametrize("feeding", [False, True])
-def test_the_decoder_with_attention_is_the_papers_equations(feeding):
+def test_it_looks_as_the_paper_says(feeding):
+    """AttentionDecoder.look, AttentionDecoder: scores, weights, context and s~ written out for each step."""
     decoder = model({"attention": "general", "input_feeding": feeding}).decoder
     memory, (h, c) = torch.randn(2, 5, 8).double(), torch.randn(2, 1, 2, 8).double()
     target, mask = torch.randint(13, (2, 4)), torch.tensor([[True] * 5, [True, True, False, True, False]])
@@ -233,83 +256,12 @@ def test_dropout_is_on_in_training_alone():
         assert len(maps["decoder.dropout"]) == 4  # and before the read-out
 
 
-# --- shift, masked_loss, batches
-
-
-def test_shift_is_one_token_later_and_reads_no_end():
-    target_in, target_out = shift(ids([[START, 7, 8, END], [START, 9, END], [START, END]]))
-    assert target_in.tolist() == [[START, 7, 8], [START, 9, PADDING], [START, PADDING, PADDING]]
-    assert target_out.tolist() == [[7, 8, END], [9, END, PADDING], [END, PADDING, PADDING]]
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
-def test_masked_loss_is_the_mean_over_real_tokens(smoothing):
-    logits = torch.randn(3, 4, 7, dtype=torch.float64, requires_grad=True)
-    target = torch.tensor([[4, 5, 2, 0], [2, 0, 0, 0], [6, 6, 6, 2]])
-    log_p, total, count = torch.log_softmax(logits, -1), 0, 0
-    for b, t in itertools.product(range(3), range(4)):
-        if target[b, t] != PADDING:
-            wanted = (1 - smoothing) * F.one_hot(target[b, t], 7) + smoothing / 7
-            total, count = total - (wanted * log_p[b, t]).sum(), count + 1
-    loss = masked_loss(logits, target, smoothing=smoothing)
-    assert count == 8
-    assert_close(loss, total / count)
-    grad = torch.autograd.grad(loss, logits)[0]
-    assert grad[target == PADDING].abs().max() == 0 and grad[target != PADDING].abs().amin() > 0
-
-
-def some_pairs(n=53, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    draw = [torch.randint(3, 20, (int(torch.randint(0, 12, (), generator=g)),), generator=g).tolist()
-            for _ in range(2 * n)]
-    return list(zip(draw[::2], draw[1::2], strict=True))
-
-
-def rows(batch):
-    """The pairs that a batch holds, each as it was before."""
-    source, lengths, target_in, target_out = batch
-    assert source.shape[1] == lengths.max() and target_in.shape == target_out.shape == (len(source), target_in.shape[1])
-    for s, length, read, written in zip(source, lengths, target_in, target_out, strict=True):
-        n = int((written != PADDING).sum())
-        assert read[0] == START and written[n - 1] == END and read[1:n].tolist() == written[:n - 1].tolist()
-        assert (s[length:] == PADDING).all() and (read[n:] == PADDING).all()
-        yield s[:length].tolist(), written[:n - 1].tolist()
-
-
-@pytest.mark.parametrize("size", [1, 7, 53, 200])
-def test_each_pair_comes_once_a_round(size):
-    pairs, n = some_pairs(), math.ceil(53 / size)
-    drawn = list(itertools.islice(batches(pairs, size, seed=3), 2 * n))
-    for part in (drawn[:n], drawn[n:]):
-        assert sorted(pair for batch in part for pair in rows(batch)) == sorted(map(tuple, pairs))
-        assert max(len(batch[0]) for batch in part) == min(size, 53)
-    assert size == 200 or [b[0].tolist() for b in drawn[:n]] != [b[0].tolist() for b in drawn[n:]]
-
-
-def test_the_seed_decides_and_sentences_of_a_batch_are_alike():
-    pairs = some_pairs(400)
-    one, same, other = (list(itertools.islice(batches(pairs, 20, seed=seed), 20)) for seed in (1, 1, 2))
-    assert all(torch.equal(a, b) for x, y in zip(one, same, strict=True) for a, b in zip(x, y, strict=True))
-    assert any(not torch.equal(a[2], b[2]) for a, b in zip(one, other, strict=True))
-    padding = sum(int((batch[3] == PADDING).sum()) for batch in one) / sum(batch[3].numel() for batch in one)
-    assert padding < 0.1  # about 0.4 where sentences are thrown together at random
-    widths = [batch[2].shape[1] for batch in one]
-    assert widths != sorted(widths)  # not from short to long
-
-
-def test_tensors_are_pairs_too_and_the_source_may_be_reversed():
-    pairs = some_pairs(30)
-    as_tensors = [(torch.tensor(s).long(), torch.tensor(t).long()) for s, t in pairs]
-    ways = batches(pairs, 8, 0), batches(as_tensors, 8, 0), batches(pairs, 8, 0, reverse_source=True)
-    for _ in range(8):
-        plain, tensors, backwards = map(next, ways)
-        assert all(torch.equal(a, b) for a, b in zip(plain, tensors, strict=True))
-        assert [(s[::-1], t) for s, t in rows(backwards)] == list(rows(plain))
+# --- learning and translating
 
 
 def test_nothing_but_empty_sentences_is_a_batch_too():
     batch = next(batches([([], []), ([], [4])], 2, 0))
-    assert batch[0].shape == (2, 0) and batch[1].tolist() == [0, 0]
+    assert batch[0].shape == (2, 0) and batch[1] == [0, 0]
     for kind in KINDS:
         m = model(kind)
         logits, weights = m(*batch[:3])
@@ -320,14 +272,21 @@ def test_nothing_but_empty_sentences_is_a_batch_too():
         assert all(p.grad is None or p.grad.isfinite().all() for p in m.parameters())
 
 
-# --- learning
-
-
-@pytest.mark.parametrize("kind", [{}, {"attention": "additive", "bidirectional": True},
-                                  {"attention": "dot", "cell": "gru", "input_feeding": True}], ids=str)
+@pytest.mark.parametrize(
+    "kind",
+    [{}, {"attention": "additive", "bidirectional": True}, {"attention": "dot", "cell": "gru", "input_feeding": True}],
+    ids=str,
+)
 def test_learns_a_few_pairs_by_heart_and_translates_them(kind):
-    pairs = [([4, 5, 6], [9, 8, 7]), ([6, 5, 4], [7, 8, 9]), ([4], [9]), ([5, 5, 5, 5, 5, 5], [8, 8]),
-             ([7, 8], [6, 5, 4, 4, 4, 5, 6]), ([], [10, 11]), ([UNKNOWN, 4], [UNKNOWN, 9])]
+    pairs = [
+        ([4, 5, 6], [9, 8, 7]),
+        ([6, 5, 4], [7, 8, 9]),
+        ([4], [9]),
+        ([5, 5, 5, 5, 5, 5], [8, 8]),
+        ([7, 8], [6, 5, 4, 4, 4, 5, 6]),
+        ([], [10, 11]),
+        ([UNKNOWN, 4], [UNKNOWN, 9]),
+    ]
     torch.manual_seed(0)
     m = Seq2Seq(11, 13, 16, 32, **kind)
     optimiser = torch.optim.AdamW(m.parameters(), lr=1e-2)
@@ -363,39 +322,40 @@ def test_bad_batches_are_refused_in_words(kind):
     m = model(kind)
     source, lengths, target_in, _ = a_batch()
     for bad_source, bad_lengths, bad_target, words in [
-            (source[:0], lengths[:0], target_in[:0], r"The source .* not empty; got torch.int64, \(0, 5\)"),
-            (source.double(), lengths, target_in, "The source must be token ids .* torch.float64"),
-            (source[0], None, target_in[:5].repeat(2, 1)[:5], r"The source .*\(5,\)"),
-            (source.clamp(max=3) + 8, lengths, target_in, "The source must hold ids from 0 to 10; got 8 ... 11"),
-            (source - 1, None, target_in, "The source must hold ids from 0 to 10; got -1"),
-            (source, lengths, target_in + 1, "The target must hold ids from 0 to 12; got 1 ... 13"),
-            (source, lengths, target_in.double(), "The target must be token ids"),
-            (source, lengths, target_in[:, :0], r"The target .* not empty; got torch.int64, \(4, 0\)"),
-            (source, lengths, target_in[:3], "4 sources and 3 targets"),
-            (source, lengths + 1, target_in, "lengths must hold a whole number from 0 to 5"),
-            (source, lengths - 1, target_in, "lengths must hold"),
-            (source, lengths[:3], target_in, "lengths must hold"),
-            (source, torch.tensor([5]), target_in, "lengths must hold"),
-            (source, torch.full((4,), 5.0), target_in, "lengths must hold")]:
-        with pytest.raises(ValueError, match=words):
+        (source[:0], lengths[:0], target_in[:0], r"The source .* not empty; got torch.int64, \(0, 5\)"),
+        (source.double(), lengths, target_in, "The source must be token ids .* torch.float64"),
+        (source[0], None, target_in[:5].repeat(2, 1)[:5], r"The source .*\(5,\)"),
+        (source.clamp(max=3) + 8, lengths, target_in, "The source must hold ids from 0 to 10; got 8 ... 11"),
+        (source - 1, None, target_in, "The source must hold ids from 0 to 10; got -1"),
+        (source, lengths, target_in + 1, "The target must hold ids from 0 to 12; got 1 ... 13"),
+        (source, lengths, target_in.double(), "The target must be token ids"),
+        (source, lengths, target_in[:, :0], r"The target .* not empty; got torch.int64, \(4, 0\)"),
+        (source, lengths, target_in[:3], "4 sources and 3 targets"),
+        (source, lengths + 1, target_in, "lengths must hold a whole number from 0 to 5"),
+        (source, lengths - 1, target_in, "lengths must hold"),
+        (source, lengths[:3], target_in, "lengths must hold"),
+        (source, torch.tensor([5]), target_in, "lengths must hold"),
+        (source, torch.full((4,), 5.0), target_in, "lengths must hold"),
+    ]:
+        floating = bad_source.is_floating_point() or bad_target.is_floating_point()
+        with pytest.raises(TypeError if floating else ValueError, match=words):
             m(bad_source, bad_lengths, bad_target)
     for mask in (torch.ones(4, 5), torch.ones(4, 4, 5, dtype=torch.bool), torch.ones(1, 5, dtype=torch.bool)):
         with pytest.raises(ValueError, match=r"The mask must be bool, \(4, 5\); got"):
             m(source, lengths, target_in, mask)
 
 
-def test_bad_targets_and_pairs_are_refused_in_words():
-    for target in (torch.ones(3, 1).long(), torch.ones(3).long()):
-        with pytest.raises(ValueError, match="with start and end; got"):
-            shift(target)
-    for target in (torch.zeros(2, 3).long(), torch.ones(2, 4).long(), torch.ones(6).long()):
-        with pytest.raises(ValueError, match="masked_loss needs logits"):
-            masked_loss(torch.zeros(2, 3, 5), target)
-    for pairs, size, words in [([], 4, "got 0 and 4"), ([([4], [4])], 0, "got 1 and 0"),
-                               ([([4], [4]), ([4], [START, 4, END])], 4, "without start and end"),
-                               ([([4], [4, PADDING])], 4, "without padding"), ([([4, PADDING], [4])], 4, "padding")]:
-        with pytest.raises(ValueError, match=words):
-            batches(pairs, size, 0)  # at once, not when the first batch is drawn
+@every_kind
+def test_ids_and_lengths_may_be_lists_or_arrays(kind):
+    m = model(kind)
+    source, lengths, target_in, _ = a_batch()
+    expected, weights = m(source, lengths, target_in)
+    for form in (torch.Tensor.tolist, torch.Tensor.numpy):
+        given = [form(part) for part in (source, lengths, target_in)]
+        for found, found_weights in (m(*given), m(given[0], None, given[2])):
+            assert_close(found, expected)
+            assert weights is None or torch.equal(found_weights > 0, weights > 0)
+        assert greedy(**m.decoding(*given[:2]), max_len=5).tokens == greedy(**m.decoding(source), max_len=5).tokens
 
 
 @pytest.mark.cuda

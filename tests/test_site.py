@@ -118,6 +118,53 @@ def test_the_code_of_figures_and_controls_is_folded(built):
     assert "crossing" not in folded and "train_it()" not in folded
 
 
+def with_laboratory(**metadata):
+    """A lesson with a laboratory of two sections, and a cell of layout with this metadata."""
+    listing = "## A trial\n\n```python\n# no heading\n```\n\n### Its parts"
+    return new_notebook(
+        cells=[
+            *lesson().cells,
+            markdown("# Laboratory\n\nGo further.", slideshow={"slide_type": "slide"}, tags=["laboratory"]),
+            markdown(listing),
+            code("lay_out()", new_output("stream", text="laid out\n"), **metadata),
+            markdown("## Another trial"),
+        ]
+    )
+
+
+def test_a_laboratory_is_a_section_of_its_page(tmp_path):
+    nbformat.write(with_laboratory(jupyter={"source_hidden": True}), tmp_path / "01_a.ipynb")
+    nbformat.write(new_notebook(cells=[markdown("# The course\n\nEnds.")]), tmp_path / "02_the_end.ipynb")
+    assert site.build(sorted(tmp_path.glob("*.ipynb")), tmp_path / "html") == []
+    text = (tmp_path / "html" / "01_a.html").read_text(encoding="utf-8")
+    article = text[text.index("<article") : text.index("</article")]
+    headings = re.findall(r"<h(\d)>(.*?)<a", article)
+    assert headings == [
+        ("1", "01 · Crossing lines"), ("2", "A formula"), ("2", "Laboratory"),
+        ("3", "A trial"), ("4", "Its parts"), ("3", "Another trial"),
+    ]  # fmt: skip
+    assert "# no heading" in Page(article).text
+    folds = [Page(part) for part in re.findall(r"<details.*?</details>", article, re.DOTALL)]
+    assert any("lay_out()" in fold.text for fold in folds)
+    assert not any("laid out" in fold.text for fold in folds) and "laid out" in Page(article).text
+    first = Page((tmp_path / "html" / "index.html").read_text(encoding="utf-8"))
+    assert "Laboratory" not in first.text
+
+
+@pytest.mark.parametrize("metadata, folded", [
+    ({}, False),
+    ({"jupyter": {"source_hidden": True}}, True),
+    ({"jupyter": {"source_hidden": False}}, False),
+    ({"jupyter": {"outputs_hidden": True}}, False),
+    ({"tags": ["figure"]}, True),
+    ({"tags": ["figure"], "jupyter": {"source_hidden": False}}, False),
+])  # fmt: skip
+def test_code_that_jupyterlab_folds_is_folded_on_the_page(metadata, folded):
+    page = site.prepare(with_laboratory(**metadata), "01_a.ipynb")
+    (cell,) = (cell for cell in page.cells if cell.source == "lay_out()")
+    assert ("hide-input" in cell.metadata.get("tags", [])) == folded
+
+
 def test_a_link_leads_to_a_page_or_is_plain_text(page, built):
     assert "02_the_end.html" in page.links and "the file" in page.text
     inside = [link for link in page.links if not re.match("https?:|#|$", link)]

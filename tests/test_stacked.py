@@ -2,19 +2,27 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
+import course_lib.stacked
 from course_lib.lstm import GRU, LSTM, lstm_cell
-from course_lib.record import capture
+from course_lib.show.record import capture
 
 PAIRS = [(LSTM, nn.LSTM), (GRU, nn.GRU)]
 # Batch, time, d_in, d_hidden, n_layers, bidirectional: odd sizes, ones everywhere, stacks, both directions.
-SHAPES = [(1, 1, 1, 1, 1, False), (3, 7, 5, 4, 1, True), (2, 1, 3, 6, 2, False), (1, 13, 2, 9, 3, True),
-          (5, 4, 8, 1, 2, True), (4, 6, 3, 5, 2, False)]
+SHAPES = [
+    (1, 1, 1, 1, 1, False),
+    (3, 7, 5, 4, 1, True),
+    (2, 1, 3, 6, 2, False),
+    (1, 13, 2, 9, 3, True),
+    (5, 4, 8, 1, 2, True),
+    (4, 6, 3, 5, 2, False),
+]
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
@@ -75,9 +83,9 @@ def test_padding_changes_nothing(ours_type, theirs_type, both):
         run(quiet, state, lengths)[0].sum().backward()
         assert quiet.grad[~real].abs().max() == 0
         for row, length in enumerate(lengths):  # alone and unpadded, each sequence gives the same
-            parts = tuple(part[:, row:row + 1] for part in pair_of(state))
-            alone = run(x[row:row + 1, :length], parts if len(parts) == 2 else parts[0])[0]
-            assert_close(out[row:row + 1, :length], alone, atol=1e-10, rtol=0)
+            parts = tuple(part[:, row : row + 1] for part in pair_of(state))
+            alone = run(x[row : row + 1, :length], parts if len(parts) == 2 else parts[0])[0]
+            assert_close(out[row : row + 1, :length], alone, atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("ours_type, _", PAIRS)
@@ -156,16 +164,19 @@ def test_learns_one_batch_by_heart(ours_type, _):
 
 
 @pytest.mark.parametrize("ours_type, _", PAIRS)
-@pytest.mark.parametrize("x, error, words", [
-    (torch.zeros(2, 0, 3), ValueError, "at least one step"),
-    (torch.zeros(0, 5, 3), ValueError, "at least one sequence"),
-    (torch.zeros(2, 5, 4), ValueError, r"\(batch, time, 3\); got \(2, 5, 4\)"),
-    (torch.zeros(()), ValueError, r"\(batch, time, 3\)"),
-    (torch.zeros(2, 5, 3, dtype=torch.float64), TypeError, "float64 but the weights are torch.float32"),
-    (torch.zeros(2, 5, 3, dtype=torch.int64), TypeError, "embed it first"),
-    (torch.full((2, 5, 3), math.nan), ValueError, "NaN or infinity"),
-    (torch.zeros(2, 5, 3, device="meta"), ValueError, "on meta, the weights on cpu"),
-])
+@pytest.mark.parametrize(
+    "x, error, words",
+    [
+        (torch.zeros(2, 0, 3), ValueError, "at least one step"),
+        (torch.zeros(0, 5, 3), ValueError, "at least one sequence"),
+        (torch.zeros(2, 5, 4), ValueError, r"\(batch, time, 3\); got \(2, 5, 4\)"),
+        (torch.zeros(()), ValueError, r"\(batch, time, 3\)"),
+        (torch.zeros(2, 5, 3, dtype=torch.float64), TypeError, "float64 but the weights are torch.float32"),
+        (torch.zeros(2, 5, 3, dtype=torch.int64), TypeError, "embed it first"),
+        (torch.full((2, 5, 3), math.nan), ValueError, "NaN or infinity"),
+        (torch.zeros(2, 5, 3, device="meta"), ValueError, "on meta, the weights on cpu"),
+    ],
+)
 def test_bad_input_is_refused_in_words(ours_type, _, x, error, words):
     for run in (ours_type(3, 4), ours_type(3, 4).loop):
         with pytest.raises(error, match=words):
@@ -187,6 +198,78 @@ def test_bad_states_lengths_and_sizes_are_refused_in_words():
         LSTM.from_torch(nn.LSTM(3, 4, proj_size=2))
     with pytest.raises(TypeError, match=r"torch.nn.GRU; got LSTM"):
         GRU.from_torch(nn.LSTM(3, 4))
+
+
+@pytest.mark.parametrize("ours_type, _", PAIRS)
+def test_lengths_may_be_a_list_and_may_lie_where_they_are_not_looked_at(ours_type, _, monkeypatch):
+    """On a device the layer goes step by step; here it is told that it must not look."""
+    layer, x = ours_type(3, 4, 2, bidirectional=True).double(), torch.randn(4, 6, 3).double().requires_grad_()
+    results = []
+    for lengths, seen in (([6, 0, 3, 5], True), (np.array([6, 0, 3, 5]), True), (torch.tensor([6, 0, 3, 5]), False)):
+        monkeypatch.setattr(course_lib.stacked, "visible", lambda _, seen=seen: seen)
+        monkeypatch.setattr(layer.fused, "forward", layer.fused.forward if seen else None)  # None: not to be called
+        out, last = layer(x, None, lengths)
+        grads = torch.autograd.grad(out.square().sum() + sum(p.sum() for p in pair_of(last)), [x, *layer.parameters()])
+        results.append([out, *pair_of(last), *grads])
+    for one, two, three in zip(*results, strict=True):
+        assert torch.equal(one, two)
+        assert_close(one, three, atol=1e-12, rtol=1e-10)
+
+
+@pytest.mark.parametrize("ours_type, _", PAIRS)
+def test_packing_fetches_nothing(ours_type, _, monkeypatch):
+    """On a device `.cpu()`, `.item()` and `.tolist()` of what lies there are waits; PyTorch's own unpacking has one."""
+
+    def fetched(tensor, *_):
+        raise AssertionError("a tensor was fetched")
+
+    layer, x, lengths = ours_type(3, 4, 2, bidirectional=True), torch.randn(4, 6, 3), torch.tensor([3, 6, 0, 5])
+    expected = layer.loop(x, None, lengths)[0]
+    for name in ("cpu", "item", "tolist"):
+        monkeypatch.setattr(torch.Tensor, name, fetched)
+    found = layer(x, None, lengths)[0]
+    found.sum().backward()
+    monkeypatch.undo()
+    assert_close(found, expected)
+
+
+@pytest.mark.parametrize("ours_type, _", PAIRS)
+def test_transforms_of_torch_func(ours_type, _):
+    layer, x = ours_type(3, 4).double(), torch.randn(5, 6, 3).double()
+    out = layer(x)[0]
+    assert_close(torch.func.vmap(lambda one: layer(one[None])[0][0])(x), out)
+    lengths = torch.tensor([6, 0, 3, 5, 1])
+    assert_close(
+        torch.func.vmap(lambda one, n: layer(one[None], None, n[None])[0][0])(x, lengths), layer(x, None, lengths)[0]
+    )
+    weights = dict(layer.named_parameters())
+    double = {name: 2 * weight.detach() for name, weight in weights.items()}
+    many = {name: torch.stack([weight.detach(), double[name]]) for name, weight in weights.items()}
+    found = torch.func.vmap(lambda some: torch.func.functional_call(layer, some, (x,))[0])(many)
+    assert_close(found[0], out)
+    assert_close(found[1], torch.func.functional_call(layer, double, (x,))[0])
+    slopes = torch.func.grad(lambda some: torch.func.functional_call(layer, some, (x,))[0].square().sum())(weights)
+    out.square().sum().backward()
+    for name, weight in weights.items():
+        assert_close(slopes[name], weight.grad)
+    assert_close(
+        torch.func.jacrev(lambda x: layer(x)[0])(x), torch.autograd.functional.jacobian(lambda x: layer(x)[0], x)
+    )
+
+
+@pytest.mark.parametrize("ours_type, _", PAIRS)
+@pytest.mark.parametrize("lengths", [None, [6, 0, 3]])
+def test_under_autocast_on_the_cpu(ours_type, _, lengths):
+    layer, x = ours_type(5, 7, 2, bidirectional=True), torch.randn(3, 6, 5)
+    here = layer(x, None, lengths)[0]
+    for run in (layer, layer.loop):
+        for given in (x, x.bfloat16()):
+            layer.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16):
+                out = run(given, None, lengths)[0]
+            out.float().sum().backward()
+            assert_close(out.float(), here, atol=5e-2, rtol=5e-2)
+            assert all(p.grad.isfinite().all() and p.grad.dtype == torch.float32 for p in layer.parameters())
 
 
 @pytest.mark.cuda

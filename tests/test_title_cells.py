@@ -17,8 +17,13 @@ def minutes_stated(title: str) -> float | None:
 
 def faults(title: str, seconds: float) -> list[str]:
     """What is wrong with a title cell, given what the notebook took when it was stored."""
-    wanted = {"a heading": r"^# \d\d · ", "a question": r"\*\*[^*]+\?\*\*", "what you can do": r"Afterwards you can",
-              "what you need": r"\*You need:\*", "a GPU's minutes": r"GPU"}
+    wanted = {
+        "a heading": r"^# \d\d · ",
+        "a question": r"\*\*[^*]+\?\*\*",
+        "what you can do": r"Afterwards you can",
+        "what you need": r"\*You need:\*",
+        "a GPU's minutes": r"GPU",
+    }
     found = [f"the title cell lacks {name}" for name, pattern in wanted.items() if not re.search(pattern, title)]
     stated = minutes_stated(title)
     if stated is None:
@@ -36,8 +41,10 @@ def test_title_cell(path):
 
 
 def test_a_guess_is_found_out():
-    good = ("# 01 · A\n\n**Why?**\n\nAfterwards you can\n\n*You need:* x. *Run All:* 1.5 minutes on two CPU cores; "
-            "not yet measured on a GPU.")
+    good = (
+        "# 01 · A\n\n**Why?**\n\nAfterwards you can\n\n*You need:* x. *Run All:* 1.5 minutes on two CPU cores; "
+        "not yet measured on a GPU."
+    )
     assert faults(good, 90) == []
     assert faults(good, 20) == ["the title cell says 1.5 minutes, measured were 0.3"]
     assert len(faults("# Title", 90)) == 6

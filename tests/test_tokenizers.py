@@ -24,7 +24,8 @@ def test_by_eye():
 @pytest.mark.parametrize("seed", range(20))
 def test_round_trip_on_random_text(seed):
     draw = random.Random(seed)
-    alphabet = [chr(draw.randrange(0x110000)) for _ in range(draw.randrange(1, 50))] + ["\n", " ", UNKNOWN]
+    codes = [draw.choice((draw.randrange(0xD800), draw.randrange(0xE000, 0x110000))) for _ in range(50)]
+    alphabet = [*map(chr, codes[: draw.randrange(1, 50)]), "\n", " ", UNKNOWN]
     text = "".join(draw.choices(alphabet, k=draw.randrange(1, 500)))
     tokenizer = CharTokenizer(text)
     ids = tokenizer.encode(text)
@@ -74,6 +75,24 @@ def test_decode_takes_numpy_and_small_integers():
 def test_decode_refuses_in_words(wrong, error, message):
     with pytest.raises(error, match=message):
         CharTokenizer("ab").decode(wrong)
+
+
+def test_half_a_character_is_refused_in_words():
+    """Two halves of a pair in one token would come back from JSON as one character, and no text file holds either."""
+    for half in ("a\ud83d", "\ude00", "\ud83d\ude00"):
+        for read in (
+            CharTokenizer,
+            CharTokenizer("ab").encode,
+            words,
+            lambda text: WordTokenizer([text]),
+            lambda text: WordTokenizer([[text]]),
+            lambda text: WordTokenizer([text], characters=True),
+            WordTokenizer(["a b"]).encode,
+        ):
+            with pytest.raises(ValueError, match=r"half a character, U\+D[8E][03][0D], which no file can hold: read"):
+                read(half)
+    whole = "\U0001f600 \U0010ffff"
+    assert CharTokenizer(whole).decode(CharTokenizer(whole).encode(whole)) == whole
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"bytes", ["a", "b"]])

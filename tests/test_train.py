@@ -1,13 +1,19 @@
-"""The loop: device and seed from the environment, history, exact resume, interrupt, and errors in words."""
+"""The loop: device and seed from the environment, history, interrupt, readings of the device, and errors in words."""
 
 import itertools
+import math
+import signal
+import traceback
+from collections import Counter, namedtuple
+from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import nn
-from torch.testing import assert_close
+from torch.nn.utils.rnn import pack_sequence
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.checkpoint import load_run, moment_of, save_run
 from course_lib.train import cosine, fit, pick_device, seed_everything, to_device
 
 CPU = torch.device("cpu")
@@ -62,53 +68,184 @@ def test_same_seed_same_run_other_seed_another():
     assert fit(Noisy(), drawn_batches(), squared_error, steps=5, device=CPU, progress=False).loss != run(5)[1].loss
 
 
-def test_resume_is_exact(tmp_path):
-    whole_model, whole = run(20)
-    file = tmp_path / "run.safetensors"
+@pytest.mark.parametrize("when", ["batch", "loss", "watch", "step"])
+def test_an_interrupt_ends_the_run_between_two_steps_and_keeps_model_and_history(when, capsys):
+    model, events = nn.Linear(4, 1), []
 
-    def stopped():
-        for step, batch in enumerate(drawn_batches()):
-            if step == 8:
-                raise KeyboardInterrupt
+    def at(event):
+        events.append(event)
+        if event == when and events.count(event) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    def batches():
+        for batch in drawn_batches():
+            at("batch")
             yield batch
 
+    def loss_fn(model, batch):
+        at("loss")
+        return squared_error(model, batch)
+
+    remove = register_optimizer_step_post_hook(lambda *_: at("step"))
+    try:
+        options = {"watch": lambda step: at("watch"), "watch_every": 1, "device": CPU, "progress": False}
+        history = fit(model, batches(), loss_fn, steps=10, **options)
+    finally:
+        remove.remove()
+    steps = 2 if when == "watch" else 3  # the first look comes before the first step
+    assert history.interrupted and len(history.loss) == steps and not model.training
+    assert [events.count(event) for event in ("batch", "loss", "watch", "step")] == [steps, steps, steps + 1, steps]
+    assert f"Stopped after {steps} of 10 steps" in capsys.readouterr().out
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interrupt_raises_at_once_with_the_history():
+    def loss_fn(model, batch):
+        if model.training and len(seen) == 2:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        seen.append(batch)
+        return squared_error(model, batch)
+
+    model, seen = nn.Linear(4, 1), []
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fit(model, drawn_batches(), loss_fn, steps=10, device=CPU, progress=False)
+    assert len(caught.value.history.loss) == len(seen) == 2 and not model.training
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_program_with_its_own_way_with_interrupts_keeps_it():
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    try:
+        history = fit(nn.Linear(4, 1), interrupting(drawn_batches(), 3), squared_error, steps=5, device=CPU)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [1] and len(history.loss) == 5 and not history.interrupted
+
+
+def interrupting(batches, number):
+    for drawn, batch in enumerate(batches, 1):
+        if drawn == number:
+            signal.raise_signal(signal.SIGINT)
+        yield batch
+
+
+@pytest.fixture(params=["free", "waits"])
+def reading(request, monkeypatch):
+    """Both ways to read a loss: step by step as on the CPU, and in blocks as from a device."""
+    monkeypatch.setattr("course_lib.train.loop._reading_is_free", lambda device: request.param == "free")
+    return request.param
+
+
+def spoilt(number, what, poison):
+    """A loss function that spoils its call of this number: its loss, or its gradient alone."""
+    calls = itertools.count()
+
+    def loss_fn(model, batch):
+        loss = squared_error(model, batch)
+        if next(calls) != number:
+            return loss
+        if what == "loss":
+            return loss * poison
+        weight = model.net[0].weight
+        return loss + (weight - weight.detach()).abs().sqrt().sum()  # worth 0, and its slope is infinite or NaN
+
+    return loss_fn
+
+
+@pytest.mark.parametrize(("what", "poison"), [("loss", math.nan), ("loss", math.inf), ("gradient", None)])
+@pytest.mark.parametrize("number", [0, 1, 99, 100, 137, 149])
+def test_a_step_that_is_not_finite_stops_in_words_with_the_weights_before_it(reading, what, poison, number):
+    before, _ = run(number, schedule=None)
     seed_everything(5)
-    first = fit(Noisy(), stopped(), squared_error, steps=20, device=CPU, progress=False, checkpoint=file)
-    assert first.interrupted and len(first.loss) == 8
-    resumed_model, resumed = run(20, checkpoint=file)
-    assert resumed.loss == whole.loss and not resumed.interrupted and resumed.lr == whole.lr
-    for ours, theirs in zip(resumed_model.parameters(), whole_model.parameters(), strict=True):
-        assert_close(ours, theirs, atol=0, rtol=0)
-    again_model, again = run(20, checkpoint=file)  # finished already: nothing more is trained
-    assert again.loss == whole.loss
-
-
-def test_interrupt_keeps_model_and_history(capsys):
-    def batches():
-        yield from itertools.islice(drawn_batches(), 3)
-        raise KeyboardInterrupt
-
     model = Noisy()
-    before = [p.clone() for p in model.parameters()]
-    history = fit(model, batches(), squared_error, steps=10, device=CPU, progress=False)
-    assert history.interrupted and len(history.loss) == 3 and not model.training
-    assert any((p != q).any() for p, q in zip(model.parameters(), before, strict=True))
-    assert "Stopped after 3 of 10 steps" in capsys.readouterr().out
+    with pytest.raises(FloatingPointError, match=rf"Step {number}: loss .*gradient norm .*learning rate") as caught:
+        loss_fn = spoilt(number, what, poison)
+        fit(model, drawn_batches(), loss_fn, steps=150, schedule=None, device=CPU, progress=False)
+    assert len(caught.value.history.loss) == number and not model.training
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before.parameters(), strict=True))
 
 
-def test_non_finite_loss_stops_in_words_and_spares_the_weights():
-    model = nn.Linear(4, 1)
-    good = next(drawn_batches())
-    bad = (good[0] * float("nan"), good[1])
-    with pytest.raises(FloatingPointError, match=r"Step 2: loss nan.*learning rate") as caught:
-        fit(model, iter([good, good, bad]), squared_error, steps=3, device=CPU, progress=False)
-    assert len(caught.value.history.loss) == 2
-    assert all(torch.isfinite(p).all() for p in model.parameters())
+def test_reading_in_blocks_sees_and_does_what_reading_each_step_does(monkeypatch):
+    model, history = run(230)
+    monkeypatch.setattr("course_lib.train.loop._reading_is_free", lambda device: False)
+    other, same = run(230)
+    assert (same.loss, same.grad_norm, same.lr) == (history.loss, history.grad_norm, history.lr)
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), other.parameters(), strict=True))
 
 
-def test_batches_that_run_out_are_told():
-    with pytest.raises(ValueError, match="ran out after 2 of 5"):
-        fit(nn.Linear(4, 1), itertools.islice(drawn_batches(), 2), squared_error, steps=5, device=CPU, progress=False)
+class Reads(TorchDispatchMode):
+    """Counts the numbers that the course's own lines take out of a tensor, by line."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten._local_scalar_dense.default:
+            last = traceback.extract_stack()[-2:-8:-1]
+            ours = [line for line in last if "course_lib" in line.filename]
+            self.seen.update(f"{line.name}: {line.line}" for line in ours[:1])
+        return func(*args, **(kwargs or {}))
+
+
+def test_no_step_reads_a_number_from_a_device_that_must_be_waited_for(monkeypatch):
+    looks, read = [], []
+    with Reads() as free:
+        run(30)
+    assert sum(free.seen.values()) == 60  # the count itself works: loss and norm of each step
+    monkeypatch.setattr("course_lib.train.loop._reading_is_free", lambda device: False)
+    take = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: read.append(len(tensor)) or take(tensor))
+    with Reads() as waits:
+        run(250, watch=looks.append, watch_every=80)
+    assert not waits.seen
+    assert read == [80, 80, 80, 80, 80, 80, 10, 10]  # in blocks: losses and norms, when there is a look and at the end
+    read.clear()
+    run(250)
+    assert read == [100, 100, 100, 100, 50, 50]
+
+
+def test_whatever_stops_a_run_carries_the_history_and_the_model_is_left_in_eval_mode(reading):
+    def raising(error):
+        yield from itertools.islice(drawn_batches(), 2)
+        raise error
+
+    def watch(step):
+        if step == 2:
+            raise LookupError("watch")
+
+    faults = [
+        (ValueError, "ran out after 2 of 5", {"batches": itertools.islice(drawn_batches(), 2)}),
+        (OSError, "bad file", {"batches": raising(OSError("bad file"))}),
+        (LookupError, "watch", {"batches": drawn_batches(), "watch": watch, "watch_every": 1}),
+        (
+            ZeroDivisionError,
+            "zero",
+            {"batches": drawn_batches(), "loss_fn": lambda m, b: squared_error(m, b) * next(k)},
+        ),
+    ]
+    k = (1 / (2 - n) for n in itertools.count())
+    for kind, words, options in faults:
+        model = nn.Linear(4, 1)
+        with pytest.raises(kind, match=words) as caught:
+            fit(model, **({"loss_fn": squared_error, "steps": 5, "device": CPU, "progress": False} | options))
+        history = caught.value.history
+        assert len(history.loss) == len(history.lr) == 2 and history.seconds > 0 and not model.training
+
+
+@pytest.mark.parametrize(("options", "words"), [({"clip": -1.0}, "clip is -1"), ({"clip": math.nan}, "clip is nan")])
+def test_a_bound_below_nothing_is_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        run(1, **options)
+    with pytest.raises(ValueError, match="steps is -1"):
+        run(-1)
+
+
+def test_a_clip_of_none_or_zero_leaves_the_gradient():
+    free, same = run(5, clip=None)[1], run(5, clip=0)[1]
+    assert free.loss == same.loss != run(5, clip=1e-6, lr=0.1)[1].loss
 
 
 def test_clip_bounds_the_step_and_the_history_keeps_the_true_norm():
@@ -126,8 +263,9 @@ def test_watch_sees_the_first_the_chosen_and_the_last_step():
         modes.append(model.training)
         return step * 10
 
-    history = fit(model, drawn_batches(), squared_error, steps=7, watch=watch, watch_every=3, device=CPU,
-                  progress=False)
+    history = fit(
+        model, drawn_batches(), squared_error, steps=7, watch=watch, watch_every=3, device=CPU, progress=False
+    )
     assert history.watched == [(0, 0), (3, 30), (6, 60), (7, 70)] and not any(modes)
 
 
@@ -137,10 +275,28 @@ def test_cosine_warms_up_and_falls_to_a_tenth():
     assert abs(factors[100] - 0.1) < 1e-12 and factors[10:] == sorted(factors[10:], reverse=True)
 
 
+Pair = namedtuple("Pair", "x lengths")
+
+
+@dataclass
+class Other:
+    x: torch.Tensor
+
+
 def test_to_device_keeps_the_form_of_a_batch():
     batch = {"x": torch.zeros(2), "parts": (torch.ones(1), ["a", torch.ones(3)]), "name": "n"}
     moved = to_device(batch, torch.device("meta"))
     assert moved["x"].is_meta and moved["parts"][0].is_meta and moved["parts"][1][1].is_meta and moved["name"] == "n"
+    pair = to_device(Pair(torch.zeros(2), [2]), torch.device("meta"))
+    assert isinstance(pair, Pair) and pair.x.is_meta and pair.lengths == [2]
+    other = Other(torch.zeros(2))
+    assert to_device(other, torch.device("meta")) is other
+
+
+def test_to_device_moves_a_packed_sequence():
+    packed = pack_sequence([torch.ones(1, 2), torch.zeros(3, 2)], enforce_sorted=False)
+    moved = to_device((packed, 1), torch.device("meta"))[0]
+    assert type(moved) is type(packed) and moved.data.is_meta and not moved.batch_sizes.is_meta
 
 
 @pytest.mark.parametrize("wrong", ["gpu", "cpu0", "cuda:x", "cuda:", "cuda:99", "cpu:1"])
@@ -170,47 +326,19 @@ def test_seed_from_the_environment(monkeypatch):
             seed_everything()
 
 
-def test_a_checkpoint_that_is_none_is_refused_in_words(tmp_path):
-    from safetensors.torch import save_file
-
-    damaged, foreign = tmp_path / "damaged", tmp_path / "foreign"
-    damaged.write_bytes(b"\x00" * 40)
-    save_file({"w": torch.zeros(2)}, foreign)
-    for file, words in ((damaged, "no readable checkpoint"), (foreign, "no training run of this course")):
-        with pytest.raises(ValueError, match=words):
-            load_run(file)
-
-
-def test_a_checkpoint_of_another_model_is_refused_and_changes_nothing(tmp_path):
-    run(2, checkpoint=tmp_path / "run")
-    other = Noisy(5)
-    before = [p.clone() for p in other.parameters()]
-    _, restore = load_run(tmp_path / "run")
-    with pytest.raises(ValueError, match="another model: net.0.weight"):
-        restore(other, torch.optim.AdamW(other.parameters()), squared_error)
-    assert all(torch.equal(p, q) for p, q in zip(other.parameters(), before, strict=True))
-
-
-def test_a_failed_write_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch):
-    file = tmp_path / "run"
-    model, _ = run(2, checkpoint=file)
-    old = file.read_bytes()
-
-    def full_disk(tensors, path, metadata):
-        path.write_bytes(b"half")
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr("course_lib.checkpoint.save_file", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        save_run(file, model, torch.optim.AdamW(model.parameters()), moment_of(squared_error), {})
-    assert file.read_bytes() == old and list(tmp_path.iterdir()) == [file]
-
-
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_trains_on_cuda_in_bf16_and_resumes_there(tmp_path):
     seed_everything(0)
     model = nn.Linear(4, 1)
-    history = fit(model, fixed_batches(), squared_error, steps=300, lr=0.05, device=torch.device("cuda"),
-                  progress=False, checkpoint=tmp_path / "run")
+    history = fit(
+        model,
+        fixed_batches(),
+        squared_error,
+        steps=300,
+        lr=0.05,
+        device=torch.device("cuda"),
+        progress=False,
+        checkpoint=tmp_path / "run",
+    )
     assert history.loss[-1] < 1e-2 and next(model.parameters()).is_cuda

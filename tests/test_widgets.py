@@ -1,9 +1,13 @@
 """Controls: they redraw, keep a still, and outlive a value that cannot be drawn."""
 
+import importlib
+import sys
+from pathlib import Path
+
 import pytest
 
-from course_lib.plots import Picture
-from course_lib.widgets import WIDGET, explore
+from course_lib.show.plots import Picture
+from course_lib.show.widgets import WIDGET, explore
 
 
 def draw(n, kind):
@@ -45,6 +49,31 @@ def test_whole_numbers_or_fractions():
 def test_a_control_of_another_form_is_refused_in_words(wrong):
     with pytest.raises((ValueError, TypeError), match="must be|iterable|options"):
         explore(lambda x: Picture(b"", "x"), x=wrong)
+
+
+def test_what_draws_no_picture_is_refused_in_words():
+    with pytest.raises(TypeError, match=r"picture\(ax, alt=...\); got NoneType: is there a `return picture"):
+        explore(lambda x: None, x=("x", 0.5, 0.0, 1.0, 0.1))
+
+
+def test_half_a_character_in_a_sentence_is_spelt_out():
+    def fail(n):
+        if n:
+            raise ValueError("half \ud800")
+        return Picture(b"", "x")
+
+    control = explore(fail, n=("n", 0, 0, 1, 1))
+    control.box.children[0].value = 1
+    assert "half \\ud800" in control.box.children[1].value
+
+
+def test_without_ipywidgets_it_is_said_in_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    monkeypatch.delitem(sys.modules, "course_lib.show.widgets")
+    with pytest.raises(ModuleNotFoundError, match="need the package ipywidgets, which is missing") as missing:
+        importlib.import_module("course_lib.show.widgets")
+    pinned = str(missing.value).split("`")[1].removeprefix("pip install ")
+    assert f'"{pinned}"' in (Path(__file__).parents[1] / "pyproject.toml").read_text()
 
 
 def test_a_first_picture_that_fails_is_an_error_in_the_notebook():

@@ -7,19 +7,44 @@ The table goes to the screen, the numbers to build/bench.json.
 import json
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from course_lib.block import Block, Encoder
 from course_lib.lstm import GRU, LSTM
-from course_lib.record import capture
 from course_lib.rnn import RNN
+from course_lib.show.record import capture
 
-LAYERS = {"RNN": (nn.RNN, RNN), "LSTM": (nn.LSTM, LSTM), "GRU": (nn.GRU, GRU)}
+
+def recurrent(torchs: type[nn.RNNBase], course: type, d_in: int, d_hidden: int) -> tuple[nn.Module, nn.Module]:
+    """PyTorch's layer and ours, of equal weights."""
+    theirs = torchs(d_in, d_hidden, batch_first=True)
+    return theirs, course.from_torch(theirs)
+
+
+def encoders(d_model: int, d_ff: int) -> tuple[nn.Module, nn.Module]:
+    """PyTorch's encoder of two layers with heads 16 to 64 wide, and ours, of equal weights."""
+    n_heads = max(4, d_model // 64)
+    layer = nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout=0.0, batch_first=True)
+    theirs = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    ours = Encoder(d_model, n_heads, 2, d_ff=d_ff)
+    ours.blocks = nn.ModuleList(map(Block.from_torch, theirs.layers))
+    return theirs, ours
+
 
 # Batch, time, d_in, d_hidden: the lesson's character model, a small and a large one.
 SIZES = [(128, 32, 64, 256), (32, 64, 32, 64), (32, 128, 256, 512)]
+# Batch, time, d_model, d_ff: a translator of dates, a longer text, the width of the paper's base model.
+ENCODERS = [(64, 20, 64, 256), (16, 128, 256, 1024), (4, 256, 512, 2048)]
+LAYERS = {
+    "RNN": (partial(recurrent, nn.RNN, RNN), SIZES),
+    "LSTM": (partial(recurrent, nn.LSTM, LSTM), SIZES),
+    "GRU": (partial(recurrent, nn.GRU, GRU), SIZES),
+    "Encoder": (encoders, ENCODERS),
+}
 ROUNDS = 15
 
 
@@ -32,43 +57,52 @@ def seconds(step) -> float:
 def training_step(layer: nn.Module, x: torch.Tensor):
     def step():
         layer.zero_grad(set_to_none=True)
-        layer(x)[0].square().mean().backward()
+        out = layer(x)
+        (out[0] if isinstance(out, tuple) else out).square().mean().backward()
+
     return step
 
 
-def step_by_step(layer: nn.Module, x: torch.Tensor):
+def recorded_step(layer: nn.Module, x: torch.Tensor):
     def step():
-        with capture(layer, "hidden.*"):
+        with capture(layer, "hidden.*", "*.weights"):
             training_step(layer, x)()
+
     return step
 
 
 def compare(name: str, batch: int, length: int, d_in: int, d_hidden: int) -> dict:
     """A row of the table: milliseconds of PyTorch's layer, and how many times as fast ours is."""
-    torchs, course = LAYERS[name]
     x = torch.randn(batch, length, d_in, requires_grad=True)  # as behind an embedding
-    theirs = torchs(d_in, d_hidden, batch_first=True)
-    ours = course.from_torch(theirs)
-    steps = {"torch": training_step(theirs, x), "ours": training_step(ours, x), "recorded": step_by_step(ours, x)}
+    theirs, ours = LAYERS[name][0](d_in, d_hidden)
+    steps = {"torch": training_step(theirs, x), "ours": training_step(ours, x), "recorded": recorded_step(ours, x)}
     taken = {kind: [] for kind in steps}
     for _ in range(ROUNDS):
         for kind, step in steps.items():
             taken[kind].append(seconds(step))
     median = {kind: statistics.median(times[2:]) for kind, times in taken.items()}
-    return {"layer": name, "batch": batch, "time": length, "d_in": d_in, "d_hidden": d_hidden,
-            "torch_ms": 1e3 * median["torch"], "speed": median["torch"] / median["ours"],
-            "speed_recorded": median["torch"] / median["recorded"]}
+    return {
+        "layer": name,
+        "batch": batch,
+        "time": length,
+        "d_in": d_in,
+        "d_hidden": d_hidden,
+        "torch_ms": 1e3 * median["torch"],
+        "speed": median["torch"] / median["ours"],
+        "speed_recorded": median["torch"] / median["recorded"],
+    }
 
 
 def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    rows = [compare(name, *size) for name in LAYERS for size in SIZES]
+    rows = [compare(name, *size) for name, (_, sizes) in LAYERS.items() for size in sizes]
     print("Speed relative to torch: above 1 is faster. `recorded`: step by step, while capture() listens.")
-    print("layer  batch  time  d_in  d_hidden   torch, ms    ours   recorded")
+    print("d_in, d_hidden of an encoder: its d_model and d_ff; it has two layers.")
+    print("layer    batch  time  d_in  d_hidden   torch, ms    ours   recorded")
     for r in rows:
         sizes = f"{r['batch']:5}  {r['time']:4}  {r['d_in']:4}  {r['d_hidden']:8}"
-        print(f"{r['layer']:5}  {sizes}   {r['torch_ms']:9.1f}   {r['speed']:5.2f}      {r['speed_recorded']:5.2f}")
+        print(f"{r['layer']:7}  {sizes}   {r['torch_ms']:9.1f}   {r['speed']:5.2f}      {r['speed_recorded']:5.2f}")
     out = Path(__file__).resolve().parents[2] / "build" / "bench.json"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=1) + "\n", encoding="utf-8")

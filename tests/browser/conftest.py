@@ -13,6 +13,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from filelock import FileLock
+
+from course_lib.publish import site
+from course_lib.publish.measured import NOTEBOOKS
+
+from .lab import lab_of
 
 HERE = Path(__file__).parent
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -65,6 +71,24 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def lab(request):
+    """JupyterLab as `make lab` starts it; one for each worker."""
+    return lab_of(request.config)
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory, request):
+    """The folder of the course's site; whichever worker needs it first makes it for all."""
+    folder = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        folder = folder.parent
+    with FileLock(folder / "site.lock"):
+        if not (folder / "site").exists():
+            assert site.build(sorted(NOTEBOOKS.glob("*.ipynb")), folder / "site") == []
+    return folder / "site"
 
 
 @pytest.fixture

@@ -11,9 +11,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NEWS_OFF = Path(sys.prefix) / "state" / "jupyter" / "labconfig"  # what the Makefile's set-up writes
@@ -23,33 +27,45 @@ PATIENCE = 60_000  # milliseconds; other tests run beside these
 
 
 class Server:
-    """A running JupyterLab: its address with the token, the folder it serves, the home of its students."""
+    """A running JupyterLab: its address with the token, the folder it serves, the home of its students.
+
+    `have_run` names the notebooks that ran to their end in a kernel of it which is still alive.
+    """
 
     def __init__(self, folder: Path, target: str):
-        self.folder, self.home, self._log = folder / "course", folder / "home", folder / "log.txt"
+        self.folder, self.home, self.runtime = folder / "course", folder / "home", folder / "runtime"
+        self._log, self.have_run = folder / "log.txt", set()
         settings, command = as_make_says(target)
-        runtime = folder / "runtime"
         shutil.copytree(ROOT / "notebooks", self.folder / "notebooks")
         shutil.copytree(NEWS_OFF, folder / "config" / "labconfig")
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_OURS}
-        environment = inherited | settings | {
-            "COURSE_HOME": str(self.home),
-            "IPYTHONDIR": str(folder / "ipython"),
-            "JUPYTER_CONFIG_DIR": str(folder / "config"),
-            "JUPYTER_DATA_DIR": str(folder / "data"),
-            "JUPYTER_RUNTIME_DIR": str(runtime),
-            "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
-            "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
-            "JUPYTER_PREFER_ENV_PATH": "1",
-        }
+        environment = (
+            inherited
+            | settings
+            | {
+                "COURSE_HOME": str(self.home),
+                "IPYTHONDIR": str(folder / "ipython"),
+                "JUPYTER_CONFIG_DIR": str(folder / "config"),
+                "JUPYTER_DATA_DIR": str(folder / "data"),
+                "JUPYTER_RUNTIME_DIR": str(self.runtime),
+                "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+                "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+                "JUPYTER_PREFER_ENV_PATH": "1",
+            }
+        )
         with open(self._log, "w") as log:
             self._process = subprocess.Popen(
                 [*command, f"--ServerApp.root_dir={self.folder}", "--ServerApp.port=0", "--no-browser"],
-                cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-        facts = self._wait_for(runtime / f"jpserver-{self._process.pid}.json")
+                cwd=folder,
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        facts = self._wait_for(self.runtime / f"jpserver-{self._process.pid}.json")
         page = next(part for part in command if part.startswith("--LabApp.default_url=")).partition("=")[2]
-        self.address = facts["url"].rstrip("/")
-        self.first_page = f"{self.address}{page}?token={facts['token']}"
+        self.address, self.token = facts["url"].rstrip("/"), facts["token"]
+        self.first_page = f"{self.address}{page}?token={self.token}"
 
     def _wait_for(self, file):
         until = time.monotonic() + PATIENCE / 1000
@@ -60,6 +76,21 @@ class Server:
                 time.sleep(0.1)
         self.stop()
         raise AssertionError(f"JupyterLab did not start: {self._log.read_text()[-2000:]}")
+
+    def end_kernels(self):
+        """End every kernel: a lesson's holds about a gigabyte, and the page that it was for is closed."""
+        for kernel in self.ask("GET", "api/kernels"):
+            self.ask("DELETE", f"api/kernels/{kernel['id']}")
+        self.have_run.clear()
+
+    def ask(self, method: str, what: str, body: dict | None = None):
+        """What the server answers to a request of its REST interface, as data; None where it says nothing."""
+        headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
+        sent = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.address}/{what}", sent, headers, method=method)
+        with urllib.request.urlopen(request, timeout=PATIENCE / 1000) as answer:
+            said = answer.read()
+        return json.loads(said) if said else None
 
     def stop(self):
         """End the server and, with it, its kernels."""
@@ -81,6 +112,19 @@ def serving(folder: Path, target: str):
         server.stop()
 
 
+LAB = pytest.StashKey[Server]()
+
+
+def lab_of(config: pytest.Config) -> Server:
+    """This worker's JupyterLab, as `make lab` starts it: whoever asks first starts it, and it ends with the run."""
+    if LAB not in config.stash:
+        folder = tempfile.TemporaryDirectory(prefix="unrolled-lab-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        config.stash[LAB] = Server(Path(folder.name), "lab")
+        config.add_cleanup(config.stash[LAB].stop)
+    return config.stash[LAB]
+
+
 def as_make_says(target: str) -> tuple[dict[str, str], list[str]]:
     """The environment and the command with which `make TARGET` ends, less the folder that it serves."""
     dry = ["make", "--dry-run", "--no-print-directory", target]
@@ -95,7 +139,11 @@ def as_make_says(target: str) -> tuple[dict[str, str], list[str]]:
 
 
 class Notebook:
-    """A notebook that is open in JupyterLab: what is in it is found by cell id."""
+    """A notebook that is open in JupyterLab: what is in it is found by cell id.
+
+    JupyterLab first shows an empty cell of its own, which goes when the file has come: found by its place among the
+    cells, the first cell would be that one.
+    """
 
     def __init__(self, page, path: Path):
         self.page, self.path = page, path
@@ -142,6 +190,7 @@ class Notebook:
 
     def saved(self) -> dict:
         """The notebook as JupyterLab stores it now."""
+
         def stored(answer):
             return answer.request.method == "PUT" and f"/notebooks/{self.path.name}" in answer.url
 

@@ -29,8 +29,9 @@ def unfinished(lesson):
     """What is wrong in a lesson after a run to its end: cells that failed, never ran, or complained."""
     cells = {cell["id"]: cell for cell in lesson.saved()["cells"] if cell["cell_type"] == "code"}
     outputs = [(name, output) for name, cell in cells.items() for output in cell["outputs"]]
-    failed = [f"{name}: {output['ename']}: {output['evalue']}" for name, output in outputs
-              if output["output_type"] == "error"]
+    failed = [
+        f"{name}: {output['ename']}: {output['evalue']}" for name, output in outputs if output["output_type"] == "error"
+    ]
     never = [f"{name}: never ran" for name, cell in cells.items() if cell["execution_count"] is None]
     return failed + never + [f"{name}: wrote to stderr" for name, output in outputs if output.get("name") == "stderr"]
 
@@ -38,6 +39,8 @@ def unfinished(lesson):
 def move_to_both_ends(lesson, name):
     """Move each slider and menu of a control's cell to both ends by key; (move, milliseconds to the new picture)."""
     cell = lesson.cell(name)
+    cell.locator(".widget-vbox img").wait_for()
+    cell.locator(".widget-vbox > :not(.jupyter-widgets)").first.wait_for(state="detached")  # parts come one by one
     controls = cell.locator(".noUi-handle, select")
     controls.first.scroll_into_view_if_needed()
     assert controls.count() > 0, "a cell tagged control holds none"
@@ -68,8 +71,11 @@ def state(control):
 
 def ends(control):
     """Where it stands when it is moved to either end."""
-    return set(control.evaluate(
-        "it => it.tagName === 'SELECT' ? ['0', String(it.length - 1)] : [it.ariaValueMin, it.ariaValueMax]"))
+    return set(
+        control.evaluate(
+            "it => it.tagName === 'SELECT' ? ['0', String(it.length - 1)] : [it.ariaValueMin, it.ariaValueMax]"
+        )
+    )
 
 
 def source(cell):

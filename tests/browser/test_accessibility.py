@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.publish import site
 from course_lib.publish.measured import NOTEBOOKS
 
 from .conftest import is_from_disk, watched_page
@@ -18,14 +17,6 @@ REACHED = """() => { const e = document.activeElement; e.dataset.reached = 1; co
 MISSED = """() => [...document.querySelectorAll("a[href], button, input, summary, [role=button]")]
   .filter(e => e.checkVisibility({visibilityProperty: true}) && e.type !== "hidden" && !e.dataset.reached)
   .map(e => e.outerHTML.slice(0, 80))"""
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """The site of the course, in a folder of its own."""
-    folder = tmp_path_factory.mktemp("site") / "html"
-    assert site.build(LESSONS, folder) == []
-    return folder
 
 
 def opened(page, address, theme="light", width=1440):

@@ -1,6 +1,6 @@
 """Every lesson after the first in JupyterLab: it runs to its end, its controls move, its answers count.
 
-Lesson 01 is looked at more closely, in test_lab.py.
+Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py, and always run by "Run All Cells".
 """
 
 import re
@@ -9,34 +9,33 @@ import pytest
 
 from course_lib.exercises import all_exercises
 from course_lib.lesson.sources import source_of
+from course_lib.lesson.syllabus import LESSONS
 
 from .conftest import is_here, watched_page
-from .lab import ROOT, Notebook, serving
+from .lab import ROOT, Notebook
 from .student import answer, forget_counts, move_to_both_ends, right_and_wrong, unfinished
 
 pytestmark = pytest.mark.timeout(900)
 
-LESSONS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb") if path.name >= "02")
+WRITTEN = [lesson.notebook for lesson in LESSONS if (ROOT / "notebooks" / lesson.notebook).exists()]
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """JupyterLab as `make lab` starts it."""
-    with serving(tmp_path_factory.mktemp("lab"), "lab") as server:
-        yield server
-
-
-@pytest.fixture(scope="module", params=LESSONS, ids=lambda name: name.removesuffix(".ipynb"))
+@pytest.fixture(scope="module", params=WRITTEN[2:], ids=lambda name: name.removesuffix(".ipynb"))
 def lesson(request, lab, chromium):
-    """A lesson, run to its end by "Run All Cells"; its page's errors are in `lesson.errors`."""
+    """A lesson after its run: what one_run.py left here, or "Run All Cells"; `errors` are those of its page."""
     path, errors = lab.folder / "notebooks" / request.param, []
-    forget_counts(path)
+    has_run = path.name in lab.have_run
+    if not has_run:
+        lab.end_kernels()  # one that ran half of it
+        forget_counts(path)
     with watched_page(chromium, is_here, errors) as page:
         page.goto(lab.first_page.replace("00_start_here.ipynb", path.name) + "&reset")
         notebook = Notebook(page, path)
         notebook.errors = errors
-        notebook.run_many("Run All Cells", patience=800_000)
+        if not has_run:
+            notebook.run_many("Run All Cells", patience=800_000)
         yield notebook
+    lab.end_kernels()
 
 
 def tagged(lesson, tag):

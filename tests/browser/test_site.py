@@ -2,7 +2,6 @@
 
 import pytest
 
-from course_lib.publish import site
 from course_lib.publish.measured import NOTEBOOKS
 
 LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
@@ -10,14 +9,6 @@ PAGES = ["index", "search", *(path.stem for path in LESSONS)]
 DRAWN = """async () => { await window.MathJax?.startup?.promise;
   return [...document.querySelectorAll(".math")].map(math => math.querySelector("mjx-container svg path") !== null
     && !math.querySelector("mjx-merror, [data-mml-node=merror]")); }"""
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """The site of the course, in a folder of its own."""
-    folder = tmp_path_factory.mktemp("site") / "html"
-    assert site.build(LESSONS, folder) == []
-    return folder
 
 
 @pytest.fixture
@@ -83,6 +74,28 @@ def test_next_leads_through_all_lessons_and_previous_back(page):
     for _ in way:
         follow(page, "a.prev-page")
     assert shown(page) == "index"
+
+
+def test_folded_code_opens_by_keys_and_shows_where_they_are(page):
+    page.show("01_rnn_bptt")
+    fold = page.locator("article details.hide").first
+    assert not fold.locator(".cell_input").is_visible()
+    fold.locator("summary").focus()
+    page.keyboard.press("Shift+Tab")  # what a script focuses shows no frame; what a key reaches does
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.matches('details.hide > summary')")
+    outline = (
+        "(() => { const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]; })()"
+    )
+    style, width = page.evaluate(outline)
+    assert style != "none" and float(width.removesuffix("px")) >= 1
+    assert fold.locator("summary").inner_text().strip() == "Show the code"
+    assert fold.locator("summary").get_attribute("aria-label") is None  # what is read aloud is what is seen
+    page.keyboard.press("Enter")
+    fold.locator(".cell_input").wait_for(state="visible")
+    assert fold.locator("summary").inner_text().strip() == "Hide the code"
+    page.keyboard.press("Space")
+    fold.locator(".cell_input").wait_for(state="hidden")
 
 
 def test_the_theme_switch_goes_dark_and_stays_so(page):

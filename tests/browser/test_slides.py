@@ -10,9 +10,9 @@ import pytest
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_lib.plots import lines, picture
 from course_lib.publish.measured import NOTEBOOKS
 from course_lib.publish.slides import build
+from course_lib.show.plots import lines, picture
 
 from .conftest import is_from_disk, watched_page
 
@@ -34,8 +34,9 @@ def faults(page, deck, name):
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_every_slide_is_whole(path, page_from_disk, console_errors, tmp_path):
-    (deck,) = build([path], tmp_path / "slides")
-    found = faults(page_from_disk, deck, path.name)
+    found = []
+    for deck in build([path], tmp_path / "slides"):  # the core's, and the laboratory's where there is one
+        found += faults(page_from_disk, deck, path.name)
     assert not found, "slides that cannot be shown:\n" + "\n".join(found)
     assert console_errors == []
 
@@ -49,6 +50,12 @@ def typed(kind):
 
 def deck_of(folder, **slides):
     """A deck of a title and a slide for each list of cells; the cells get the slide's name as their id."""
+    (deck,) = decks_of(folder, **slides)
+    return deck
+
+
+def decks_of(folder, **slides):
+    """The same, and after it the deck of the laboratory if a slide is called so: it begins there."""
     cells = [
         new_markdown_cell("# 01 · A title", id="title", metadata=typed("slide")),
         new_markdown_cell("Say hello.", id="title-notes", metadata=typed("notes")),
@@ -57,9 +64,12 @@ def deck_of(folder, **slides):
         cells.append(new_markdown_cell("## A heading", id=f"{name}-head", metadata=typed("slide")))
         cells += [from_dict(cell | {"id": f"{name}-{n}"}) for n, cell in enumerate(content)]
         cells.append(new_markdown_cell("Say why: $a + b$.", id=f"{name}-notes", metadata=typed("notes")))
+    for cell in cells:
+        if cell.id == "laboratory-head":
+            cell.source = "# Laboratory"
+            cell.metadata["tags"] = ["laboratory"]
     nbformat.write(new_notebook(cells=cells), folder / "01_planted.ipynb")
-    (deck,) = build([folder / "01_planted.ipynb"], folder / "slides")
-    return deck
+    return build([folder / "01_planted.ipynb"], folder / "slides")
 
 
 def words(text):
@@ -161,14 +171,24 @@ def test_a_long_listing_says_that_it_goes_on_and_scrolls_by_keyboard(page_from_d
     assert page.evaluate("Reveal.getIndices().h") == 1
 
 
+def test_the_laboratory_is_looked_at_too(page_from_disk, console_errors, tmp_path):
+    core, laboratory = decks_of(tmp_path, next=words("More."), laboratory=words("Go."), long=words(PROSE * 5))
+    assert faults(page_from_disk, core, "01") == []
+    assert [fault[:18] for fault in faults(page_from_disk, laboratory, "01")] == ["01, cell long-0: “"]
+    assert console_errors == []
+
+
 def test_printing_gives_a_page_for_each_slide(tmp_path):
-    deck_of(tmp_path, next=[*code(LISTING), new_markdown_cell("Later.", metadata=typed("fragment"))])
+    later = new_markdown_cell("Later.", metadata=typed("fragment"))
+    decks_of(tmp_path, next=[*code(LISTING), later], laboratory=words("Go."), far=words("Far."), off=words("Off."))
     command = [sys.executable, "-m", "course_lib.publish.slides", "--pdf", "--folder", tmp_path / "slides"]
     subprocess.run([*command, tmp_path / "01_planted.ipynb"], check=True, capture_output=True)
-    pdf = (tmp_path / "slides" / "01_planted.pdf").read_bytes()
-    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 2
-    assert set(re.findall(rb"/MediaBox \[([^\]]*)\]", pdf)) == {b"0 0 960 540"}  # points: 1280 x 720 pixels
-    assert '"01_planted.pdf"' in (tmp_path / "slides" / "index.html").read_text(encoding="utf-8")
+    contents = (tmp_path / "slides" / "index.html").read_text(encoding="utf-8")
+    for name, pages in (("01_planted.pdf", 2), ("01_planted.laboratory.pdf", 3)):
+        pdf = (tmp_path / "slides" / name).read_bytes()
+        assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == pages
+        assert set(re.findall(rb"/MediaBox \[([^\]]*)\]", pdf)) == {b"0 0 960 540"}  # points: 1280 x 720 pixels
+        assert f'"{name}"' in contents
 
 
 PLACES = """() => Reveal.getSlides().map((slide) => {
@@ -193,8 +213,10 @@ def test_paper_is_laid_out_as_the_stage_is(page_from_disk, tmp_path):
 
 
 def test_the_page_over_all_decks_leads_to_each(page_from_disk, console_errors, tmp_path):
-    deck = deck_of(tmp_path, next=words("More."))
-    page_from_disk.goto(deck.with_name("index.html").as_uri())
-    page_from_disk.get_by_role("link", name="01 · A title").click()
-    page_from_disk.wait_for_selector("html.ready", state="attached")
+    decks = decks_of(tmp_path, next=words("More."), laboratory=words("Go."))
+    for name, deck in zip(("01 · A title", "01 · A title · laboratory"), decks, strict=True):
+        page_from_disk.goto(deck.with_name("index.html").as_uri())
+        page_from_disk.get_by_role("link", name=name, exact=True).click()
+        page_from_disk.wait_for_selector("html.ready", state="attached")
+        assert page_from_disk.url.partition("#")[0] == deck.as_uri()
     assert console_errors == []

@@ -11,6 +11,7 @@ from .conftest import is_from_disk, is_here, watched_page
 @pytest.fixture
 def address(tmp_path):
     """A server of this machine for one folder."""
+
     class Handler(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *args):
             super().__init__(*args, directory=tmp_path)
@@ -24,13 +25,16 @@ def address(tmp_path):
         server.shutdown()
 
 
-@pytest.mark.parametrize("asking", [
-    '<img src="https://example.org/a.png" alt="">',
-    '<link rel="stylesheet" href="//cdn.example.org/theme.css">',
-    '<script>fetch("https://example.org/data.json").catch(() => 0)</script>',
-    '<script>new WebSocket("wss://example.org/live")</script>',
-    '<iframe srcdoc="&lt;script src=https://example.org/d3.js>&lt;/script>"></iframe>',
-])
+@pytest.mark.parametrize(
+    "asking",
+    [
+        '<img src="https://example.org/a.png" alt="">',
+        '<link rel="stylesheet" href="//cdn.example.org/theme.css">',
+        '<script>fetch("https://example.org/data.json").catch(() => 0)</script>',
+        '<script>new WebSocket("wss://example.org/live")</script>',
+        '<iframe srcdoc="&lt;script src=https://example.org/d3.js>&lt;/script>"></iframe>',
+    ],
+)
 def test_asking_for_another_machine_fails(chromium, tmp_path, asking, console_errors):
     (tmp_path / "page.html").write_text(f"<!DOCTYPE html><title>t</title>{asking}")
     with pytest.raises(AssertionError, match="example.org"):

@@ -14,7 +14,7 @@ from .conftest import is_here, watched_page
 from .lab import PATIENCE, ROOT, Notebook, serving
 from .student import WATCH, answer, bare, forget_counts, move_to_both_ends, right_and_wrong, source, unfinished
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
 LESSON = "01_rnn_bptt.ipynb"
 CELLS = json.loads((ROOT / "notebooks" / LESSON).read_text())["cells"]
@@ -23,12 +23,6 @@ NOTES = [cell for cell in CELLS if cell["metadata"].get("slideshow", {}).get("sl
 
 WRONG_STEP = "def my_step(x, h, w_x, w_h, b):\n    return x @ w_x + h @ w_h + b\n\n\ncheck(my_step)"
 RIGHT_STEP = WRONG_STEP.replace("x @ w_x + h @ w_h + b", "(x @ w_x + h @ w_h + b).tanh()")
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """JupyterLab as `make lab` starts it."""
-    with serving(tmp_path_factory.mktemp("lab"), "lab") as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +39,14 @@ def lesson(lab, chromium, errors):
     with watched_page(chromium, is_here, errors) as page:
         page.goto(lab.first_page.replace("00_start_here.ipynb", LESSON) + "&reset")
         notebook = Notebook(page, path)
-        notebook.run_many("Run All Cells", patience=400_000)
+        notebook.run_many("Run All Cells", patience=800_000)
         yield notebook
+    lab.end_kernels()
 
 
 def test_the_lab_opens_on_the_start_page_and_asks_nothing(lab, page_offline, console_errors):
     page_offline.set_default_timeout(PATIENCE)
-    page_offline.goto(lab.first_page)
+    page_offline.goto(lab.first_page + "&reset")  # as on a first start: no notebook of the lesson before is restored
     start = Notebook(page_offline, lab.folder / "notebooks" / "00_start_here.ipynb")
     assert start.cell("title").get_by_role("heading", name="Unrolled").is_visible()
     page_offline.wait_for_timeout(2000)  # the question about news comes late
@@ -95,8 +90,9 @@ def test_an_exercise_names_the_mistake_and_then_is_right(lesson, errors):
 
 def test_notes_stay_folded_when_all_cells_are_run(lesson):
     """JupyterLab itself unfolds a Markdown cell that is run, whatever its metadata say."""
-    minutes = {cell["id"]: lesson.cell(cell["id"]).locator(".jp-RenderedMarkdown").get_by_text("Minutes.")
-               for cell in NOTES}
+    minutes = {
+        cell["id"]: lesson.cell(cell["id"]).locator(".jp-RenderedMarkdown").get_by_text("Minutes.") for cell in NOTES
+    }
     assert [name for name, text in minutes.items() if text.is_visible()] == []
     first = NOTES[0]["id"]
     lesson.cell(first).locator("summary").click()
@@ -152,7 +148,8 @@ def on_the_slide(page):
     """The cells that the slide shows, by id."""
     page.wait_for_timeout(300)  # the slide before fades
     return page.locator(".jp-Deck .jp-deck-mod-onscreen.jp-deck-mod-visible").evaluate_all(
-        "cells => cells.map(cell => cell.dataset.jpfCellId)")
+        "cells => cells.map(cell => cell.dataset.jpfCellId)"
+    )
 
 
 def as_slides(cells):

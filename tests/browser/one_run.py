@@ -1,0 +1,107 @@
+"""A lesson's notebook runs once: where nbval runs it, its tests in JupyterLab go on.
+
+A lesson takes minutes. Where its tests in JupyterLab follow, nbval gets a kernel of that JupyterLab, with a student's
+folder and home. After every cell has passed, the kernel stays alive, and the notebook that JupyterLab opens holds what
+this run has shown. After anything less the kernel is ended, and those tests run the notebook themselves. Where none
+follow (notebooks alone, no Chromium, the first two notebooks), the kernel is nbval's own, and ends with the notebook.
+"""
+
+import nbformat
+import pytest
+from jupyter_client import BlockingKernelClient
+from nbval.kernel import RunningKernel
+from nbval.plugin import IPyNbFile
+
+from .lab import Server, lab_of
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path, parent):
+    found = yield
+    return [NotebookRun.from_parent(parent, path=file_path) if isinstance(it, IPyNbFile) else it for it in found]
+
+
+class KernelOfLab:
+    """A new kernel of a JupyterLab, with all that nbval asks of the manager of a kernel of its own."""
+
+    kernel_spec = None
+
+    def __init__(self, lab: Server, notebook: str):
+        body = {"path": f"notebooks/{notebook}", "name": notebook, "type": "notebook", "kernel": {"name": "python3"}}
+        self._lab, self._id = lab, lab.ask("POST", "api/sessions", body)["kernel"]["id"]
+
+    def client(self) -> BlockingKernelClient:
+        client = BlockingKernelClient(connection_file=str(self._lab.runtime / f"kernel-{self._id}.json"))
+        client.load_connection_file()  # with the keys, where kernels talk encrypted
+        return client
+
+    def is_alive(self) -> bool:
+        return any(kernel["id"] == self._id for kernel in self._lab.ask("GET", "api/kernels"))
+
+    def interrupt_kernel(self):
+        self._lab.ask("POST", f"api/kernels/{self._id}/interrupt")
+
+    def restart_kernel(self, now: bool):
+        self._lab.ask("POST", f"api/kernels/{self._id}/restart")
+
+    def shutdown_kernel(self, now: bool):
+        self._lab.ask("DELETE", f"api/kernels/{self._id}")
+
+
+class RunningInLab(RunningKernel):
+    """nbval's running kernel; only where it comes from is another."""
+
+    def __init__(self, lab: Server, notebook: str, startup_timeout: float):
+        self.km = KernelOfLab(lab, notebook)
+        self.kc = self.km.client()
+        self.kc.start_channels()
+        self.kc.wait_for_ready(timeout=startup_timeout)
+        self._ensure_iopub_up()
+
+
+class NotebookRun(IPyNbFile):
+    """nbval's notebook file, whose kernel may outlive it."""
+
+    failed_before = 0
+
+    def setup(self):
+        self.failed_before = self.session.testsfailed
+        if not self._is_followed():
+            return super().setup()
+        patience = self.config.option.nbval_kernel_startup_timeout
+        self.kernel = RunningInLab(lab_of(self.config), self.path.name, patience)
+        self.setup_sanitize_files()
+
+    def teardown(self):
+        if isinstance(self.kernel, RunningInLab) and self._is_whole():
+            self._hand_over(lab_of(self.config))
+        else:
+            super().teardown()
+
+    def _is_followed(self) -> bool:
+        """Whether tests of this run look at the notebook in JupyterLab."""
+        return any(
+            "lab" in getattr(item, "fixturenames", ())
+            and hasattr(item, "callspec")
+            and item.callspec.params.get("lesson") == self.path.name
+            and item.get_closest_marker("skip") is None
+            for item in self.session.items
+        )
+
+    def _cells(self) -> list:
+        return [item for item in self.session.items if item.parent is self]
+
+    def _is_whole(self) -> bool:
+        """Whether every code cell ran, and none failed."""
+        ran = [cell for cell in self._cells() if cell.test_outputs is not None]
+        written = sum(cell.cell_type == "code" for cell in self.nb.cells)
+        return len(ran) == written and self.session.testsfailed == self.failed_before
+
+    def _hand_over(self, lab: Server):
+        """Leave the kernel alone, and give JupyterLab the notebook as this run shows it: live, as after a reload."""
+        for number, item in enumerate(self._cells(), 1):
+            item.cell.execution_count, item.cell.outputs = number, item.test_outputs
+        nbformat.write(self.nb, lab.folder / "notebooks" / self.path.name)
+        self.kernel.kc.stop_channels()
+        lab.ask("POST", f"api/contents/notebooks/{self.path.name}/trust")  # as what is run there is
+        lab.have_run.add(self.path.name)

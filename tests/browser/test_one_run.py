@@ -1,0 +1,101 @@
+"""A lesson is run once, by nbval in JupyterLab; and its tests there never go on from half of it."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from .lab import ROOT
+
+pytestmark = pytest.mark.slow
+
+LOOK = """
+import pytest
+from browser.one_run import KernelOfLab
+
+@pytest.fixture(scope="module", params=["01_whole.ipynb", "02_fails.ipynb", "03_part.ipynb"])
+def lesson(request, lab):
+    yield request.param
+    lab.end_kernels()
+
+def test_in_lab(lab, lesson):
+    sessions = lab.ask("GET", "api/sessions")
+    shown = (lab.folder / "notebooks" / lesson).read_text()
+    print("FOUND", lesson, lab.have_run, [session["path"] for session in sessions], '"execution_count": 2' in shown)
+    for session in sessions:
+        kernel = KernelOfLab.__new__(KernelOfLab)
+        kernel._lab, kernel._id = lab, session["kernel"]["id"]
+        client = kernel.client()
+        client.start_channels()
+        client.wait_for_ready(timeout=60)
+        saw = lambda message: message["msg_type"] == "stream" and print("STATE", message["content"]["text"])
+        client.execute_interactive(ASK, output_hook=saw, timeout=60)
+        client.stop_channels()
+        print("HOME", lab.home, "FOLDER", lab.folder / "notebooks")
+
+ASK = "import os; print(x, os.environ['COURSE_HOME'], os.getcwd())"
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What a run says of five small notebooks, three of which are looked at in JupyterLab."""
+    course = tmp_path_factory.mktemp("course")
+    browser, notebooks = course / "tests" / "browser", course / "notebooks"
+    browser.mkdir(parents=True)
+    notebooks.mkdir()
+    for name in ("Makefile", "pyproject.toml", "tests/conftest.py", "tests/groups.py", "tests/nbval_sanitize.cfg"):
+        shutil.copy(ROOT / name, course / name)
+    for name in ("__init__.py", "conftest.py", "lab.py", "one_run.py"):
+        shutil.copy(Path(__file__).with_name(name), browser)
+    (browser / "test_look_in_lab.py").write_text(LOOK)
+    ends = {"01_whole": "x", "02_fails": "y", "03_part": "x", "04_alone": "x", "05_differs": "x + 1"}
+    for name, end in ends.items():
+        output = new_output("execute_result", {"text/plain": "42"}, execution_count=7)
+        last = new_code_cell(f"# NBVAL_CHECK_OUTPUT\n{end}", outputs=[output], execution_count=7)
+        nbformat.write(new_notebook(cells=[new_code_cell("x = 42"), last]), notebooks / f"{name}.ipynb")
+    chosen = ["--deselect=notebooks/03_part.ipynb::Cell 1", "tests", "notebooks"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval-lax",
+        "-v",
+        "-s",
+        "--color=no",
+        "-p",
+        "no:cacheprovider",
+        *chosen,
+    ]
+    return subprocess.run(command, cwd=course, capture_output=True, text=True).stdout
+
+
+def line(told, start):
+    """The end of the one line that begins, or goes on after a test's name, with `start`."""
+    (found,) = [line.partition(start)[2] for line in told.splitlines() if start in line]
+    return found.strip()
+
+
+def test_nbval_judges_as_ever(told):
+    failed = [line.split(" - ")[0] for line in told.splitlines() if line.startswith("FAILED")]
+    assert failed == ["FAILED notebooks/02_fails.ipynb::Cell 1", "FAILED notebooks/05_differs.ipynb::Cell 1"], told
+    assert "2 failed, 10 passed, 1 deselected" in told
+    assert "name 'y' is not defined" in told and "'42' == '43'" in told
+
+
+def test_the_kernel_of_a_whole_run_is_there_in_jupyterlab(told):
+    assert line(told, "FOUND 01_whole.ipynb") == "{'01_whole.ipynb'} ['notebooks/01_whole.ipynb'] True", told
+
+
+def test_it_has_a_students_home_and_folder(told):
+    home, folder = line(told, "HOME").split(" FOLDER ")
+    assert line(told, "STATE 42") == f"{home} {folder}", told
+
+
+@pytest.mark.parametrize("name", ["02_fails", "03_part"])
+def test_a_kernel_that_ran_less_is_ended(told, name):
+    assert line(told, f"FOUND {name}.ipynb") == "set() [] False", told

@@ -1,0 +1,416 @@
+"""Everything that trains, on an accelerator that is not there: no tensor made on the wrong device, no hidden wait.
+
+PyTorch can pretend a device in pure Python. A fake tensor on it has a shape, a type and a device but no numbers: mixed
+devices raise, and so does whoever asks for a number (`.item()`, `if tensor`, `.tolist()`, `.nonzero()`), which on a GPU
+is where a program stands still until the GPU has caught up. The pretended device stays for the life of a process, so
+this file runs itself in one of its own, once, and each test below reads what came out for its case.
+"""
+
+import json
+import subprocess
+import sys
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.attention import (
+    AdditiveAttention,
+    ConcatAttention,
+    DotAttention,
+    GeneralAttention,
+    SelfAttention,
+    attend,
+    causal_mask,
+    padding_mask,
+)
+from course_lib.block import Block, Encoder
+from course_lib.decode import beam_search, greedy
+from course_lib.language_model import CharRNN, TruncatedBPTT, streams
+from course_lib.lstm import GRU, LSTM
+from course_lib.multi_head import MultiHead
+from course_lib.pairs import batches, masked_loss, shift
+from course_lib.positions import (
+    LearnedPositions,
+    RelativeBias,
+    SinusoidalPositions,
+    alibi_bias,
+    clipped_bucket,
+    rotate,
+    sinusoidal,
+    t5_bucket,
+)
+from course_lib.reach import reach
+from course_lib.rnn import RNN
+from course_lib.seq2seq import Seq2Seq
+from course_lib.show.record import capture
+from course_lib.train import fit
+from course_lib.transformer import Transformer
+from course_lib.translator import translation_loss
+
+CASES = {}  # name -> a function to call on the device
+BACK = 5  # what the pretended device says when it is asked for tokens
+
+
+def case(make):
+    CASES[make.__name__] = make
+    return make
+
+
+def cases(**variants):
+    """One case for each variant, as test functions have parameters."""
+
+    def add(make):
+        for name, arguments in variants.items():
+            CASES[f"{make.__name__}-{name}"] = lambda arguments=arguments: make(*arguments)
+        return make
+
+    return add
+
+
+def ids(*shape):
+    return torch.zeros(*shape, dtype=torch.long, device="chip")
+
+
+def vectors(*shape):
+    return torch.empty(*shape, device="chip", requires_grad=True)
+
+
+def allowed(*shape):
+    return torch.ones(*shape, dtype=torch.bool, device="chip")
+
+
+def there(make, *arguments, **named):
+    """A module built on the device: a fake one cannot be moved."""
+    with torch.device("chip"):
+        return make(*arguments, **named)
+
+
+def backward(*parts, through: nn.Module):
+    """The backward pass from every part; each weight gets a gradient on its own device."""
+    sum(part.square().sum() for part in parts).backward()
+    assert all(p.grad.device == p.device for p in through.parameters())
+
+
+def parts_of(state):
+    return state if isinstance(state, tuple) else (state,)
+
+
+# --- what trains
+
+
+@cases(one=(1,), two=(2,))
+def rnn(n_layers):
+    layer = there(RNN, 3, 4, n_layers)
+    out, last = layer(vectors(2, 5, 3), vectors(n_layers, 2, 4))
+    backward(out, last, through=layer)
+
+
+LENGTHS = {
+    "None": lambda: None,
+    "on the device": lambda: ids(2),
+    "on the CPU": lambda: torch.tensor([5, 3]),
+    "list": lambda: [5, 0],
+}
+
+
+@cases(**{f"{kind.__name__}-{'both' * both}-{name}": (kind, both, lengths)
+          for kind in (LSTM, GRU) for both in (False, True) for name, lengths in LENGTHS.items()})  # fmt: skip
+def gated(kind, both, lengths):
+    layer = there(kind, 3, 4, 2, bidirectional=both)
+    out, last = layer(vectors(2, 5, 3), None, lengths())
+    backward(out, *parts_of(last), through=layer)
+
+
+@cases(RNN=(RNN,), LSTM=(LSTM,), GRU=(GRU,))
+def character_model(kind):
+    model, loss_fn, text = there(lambda: CharRNN(7, kind(6, 8, 2))), TruncatedBPTT(), ids(101)
+    for batch in islice(streams(text, 4, 6), 3):  # the state is carried from chunk to chunk
+        loss = loss_fn(model, batch)
+        model.zero_grad()
+        loss.backward()
+    assert loss.device == text.device
+    assert model.sample(ids(2, 3), 4, temperature=0.7).shape == (2, 7)
+
+
+ATTENTION = (AdditiveAttention, DotAttention, GeneralAttention, ConcatAttention)
+
+
+@cases(**{kind.__name__: (kind,) for kind in ATTENTION})
+def attention(kind):
+    module, query, keys = there(kind, 4, 4), vectors(2, 5, 4), vectors(2, 6, 4)
+    for mask in (None, padding_mask(ids(2), 6), allowed(2, 5, 6)):
+        context, weights = module(query, keys, mask=mask)
+        backward(context, weights, through=module)
+
+
+@case
+def self_attention():
+    x = vectors(2, 6, 4)
+    out, weights = attend(x, x, x, padding_mask(ids(2), 6)[:, None] & causal_mask(6, x.device))
+    (out.sum() + weights.sum()).backward()
+    assert x.grad.device == out.device == x.device
+
+
+@cases(ready=(6,), computed=(9,))
+def sinusoidal_positions(T):
+    module, x = there(SinusoidalPositions, 4, 6), vectors(2, T, 4)
+    assert module(x).device == module.table.device == sinusoidal(3, 4, device="chip").device == x.device
+    module(x).sum().backward()
+
+
+@case
+def learned_positions():
+    module = there(LearnedPositions, 6, 4)
+    backward(module(vectors(2, 5, 4)), through=module)
+
+
+TURNS = {
+    "None": (None,),
+    "neighbours": (rotate,),
+    "halves": (lambda x: rotate(x, pairing="halves"),),
+    "places": (lambda x: rotate(x, ids(2, 6) + 3.5),),
+}
+
+
+@cases(**TURNS)
+def one_head(turn):
+    layer = there(SelfAttention, 4, 4, turn)
+    for mask in (None, padding_mask(ids(2), 6), causal_mask(6, "chip")[None], allowed(2, 6, 6)):
+        for bias in (None, alibi_bias(1, 6, device="chip")):
+            backward(*layer(vectors(2, 6, 4), mask, bias), through=layer)
+
+
+@cases(t5=(t5_bucket, 32), shaw=(partial(clipped_bucket, max_distance=3), 7))
+def relative_bias(bucket, n_buckets):
+    module = there(RelativeBias, bucket, n_buckets, 3)
+    backward(module(5), module(5, 7), through=module)
+
+
+@cases(
+    RNN=(lambda: RNN(4, 6),),
+    SelfAttention=(lambda: SelfAttention(4, 6, turn=rotate),),
+    Encoder=(lambda: Encoder(4, 2, 2),),
+)
+def how_far_it_reaches(make):
+    found = reach(there(make), vectors(2, 5, 4), at=2)
+    assert found.shape == (5,) and found.device.type == "chip"
+
+
+@case
+def multi_head():
+    layer, x, memory = there(MultiHead, 4, 2), vectors(2, 6, 4), vectors(2, 5, 4)
+    for mask in (None, padding_mask(ids(2), 6), causal_mask(6, "chip")[None], allowed(2, 6, 6)):
+        for causal in (False, True):
+            backward(layer(x, mask=mask, causal=causal), through=layer)
+    for mask in (None, padding_mask(ids(2), 5), allowed(2, 6, 5)):
+        backward(layer(x, memory, mask), through=layer)
+
+
+@cases(after=(False,), before=(True,))
+def block(pre_norm):
+    layer = there(lambda: Block(4, 2, pre_norm=pre_norm, dropout=0.5, cross=True))
+    backward(layer(vectors(2, 6, 4), allowed(2, 6), True, vectors(2, 5, 4), allowed(2, 5)), through=layer)
+
+
+@cases(**{f"{kind}-{name}": (kind, lengths) for kind in ("after", "before") for name, lengths in LENGTHS.items()})
+def translation_by_attention(kind, lengths):
+    model = there(lambda: Transformer(11, 13, 6, 2, n_layers=2, dropout=0.5, pre_norm=kind == "before"))
+    target_in, target_out = shift(ids(2, 6))
+    logits, _ = model(ids(2, 5), lengths(), target_in, allowed(2, 5))
+    loss = masked_loss(logits, target_out, smoothing=0.1)
+    loss.backward()
+    assert loss.device == target_out.device
+    assert all(p.grad.device == p.device for p in model.parameters())
+
+
+KINDS = {
+    "bottleneck": {},
+    "gru": {"cell": "gru"},
+    "both": {"bidirectional": True, "n_layers": 2},
+    **{name: {"attention": name, "bidirectional": True} for name in ("additive", "dot", "general", "concat")},
+    "dropout": {"attention": "dot", "dropout": 0.5},
+    "feeding": {"attention": "additive", "input_feeding": True},
+    "feeding gru": {"attention": "dot", "input_feeding": True, "cell": "gru"},
+}
+
+
+@cases(**{f"{kind}-{name}": (KINDS[kind], lengths) for kind in KINDS for name, lengths in LENGTHS.items()})
+def translation(kind, lengths):
+    model = there(Seq2Seq, 11, 13, 6, 8, **kind)
+    target_in, target_out = shift(ids(2, 6))
+    logits, weights = model(ids(2, 5), lengths(), target_in, allowed(2, 5) if "attention" in kind else None)
+    loss = masked_loss(logits, target_out, smoothing=0.1)
+    loss.backward()
+    assert loss.device == target_out.device and (weights is not None) == ("attention" in kind)
+    assert all(p.grad.device == p.device for p in model.parameters())
+
+
+@cases(recurrent=(lambda: Seq2Seq(11, 13, 6, 8, "additive"),), transformer=(lambda: Transformer(11, 13, 6, 2, 2),))
+def training(make):
+    """The whole loop, on batches as the notebooks draw them: one look at the end, for losses and for norms."""
+    model = there(make)
+    pairs = [([4, 5, 6], [7, 8]), ([5], [6]), ([4, 4], []), ([6, 5], [7])]
+    trains_without_a_look(model, batches(pairs, 2, seed=0), translation_loss)
+
+
+@cases(RNN=(RNN,), LSTM=(LSTM,))
+def training_on_a_text(kind):
+    model = there(lambda: CharRNN(7, kind(6, 8)))
+    trains_without_a_look(model, streams(torch.zeros(101).long(), 4, 6), TruncatedBPTT())
+
+
+def trains_without_a_look(model, drawn, loss_fn):
+    model.to = lambda device: model  # a fake one cannot be moved, and is there already
+    looks.clear()
+    history = fit(model, drawn, loss_fn, steps=3, device=torch.device("chip"), progress=False)
+    assert len(history.loss) == 3 and looks == [(3,), (3,)]
+
+
+# --- who listens
+
+
+@cases(
+    RNN=(lambda: RNN(3, 4, 2),),
+    LSTM=(lambda: LSTM(3, 4, 2, bidirectional=True),),
+    GRU=(lambda: GRU(3, 4),),
+)
+def recording(make):
+    layer = there(make)
+    with capture(layer) as maps:
+        out, _ = layer(vectors(2, 5, 3))
+        out.sum().backward()
+    heard = maps.over_time("hidden.0")
+    assert heard.shape == maps.grad("hidden.0").shape == (2, 5, 4) and heard.device == out.device
+
+
+@case
+def recording_attention():
+    model = there(Seq2Seq, 11, 13, 6, 8, attention="additive", input_feeding=True)
+    with capture(model, "*.weights") as maps:
+        model(ids(2, 5), None, ids(2, 4))[0].sum().backward()
+    assert maps.grad("decoder.attention.weights").shape == (2, 4, 1, 5)
+
+
+@case
+def recording_every_head():
+    model = there(Transformer, 11, 13, 6, 2, 2)
+    with capture(model, "*.weights") as maps:
+        model(ids(2, 5), None, ids(2, 4))[0].sum().backward()
+    assert maps.grad("decoder.blocks.1.cross.weights").shape == (2, 1, 2, 4, 5)
+
+
+# --- who writes: a search must look at the device to see whether it is done, once a token
+
+
+@cases(
+    bottleneck=(lambda: Seq2Seq(11, 13, 6, 8),),
+    additive=(lambda: Seq2Seq(11, 13, 6, 8, **KINDS["additive"]),),
+    feeding=(lambda: Seq2Seq(11, 13, 6, 8, **KINDS["feeding"]),),
+    transformer=(lambda: Transformer(11, 13, 6, 2, 2),),
+    aligned=(lambda: Transformer(11, 13, 6, 2, 2, align=(1, 0)),),
+)
+def searching(make):
+    model = there(make)
+    looks.clear()
+    found = greedy(**model.decoding(ids(2, 5)), max_len=4)
+    assert found.tokens == [[BACK] * 4] * 2 and len(looks) == 4
+    looks.clear()
+    beam_search(**model.decoding(ids(2, 5)), max_len=4, width=3)
+    assert len(looks) == 4 + 1 and looks[-1] == (2, 4)  # and once more for what was written
+
+
+looks = []
+
+
+def look(tensor):
+    """`tolist` of a fake tensor: what the device would say if it had computed anything; the beam is never done."""
+    looks.append(tuple(tensor.shape))
+    said = BACK if tensor.ndim else 0
+    for size in reversed(tensor.shape):
+        said = [said] * size
+    return said
+
+
+# --- the instrument itself: it must see what it is there to see
+
+
+@case
+def a_wait_is_seen():
+    refuses("DataDependentOutputException", lambda: bool(vectors(3).isfinite().all()))
+    refuses("DataDependentOutputException", lambda: vectors(3).max().item())
+    refuses("DynamicOutputShapeException", lambda: vectors(3).nonzero())
+    refuses("DynamicOutputShapeException", lambda: vectors(3)[allowed(3)])
+
+
+@case
+def a_tensor_on_the_wrong_device_is_seen():
+    refuses("FakeTensorDeviceMismatchError", lambda: vectors(3) + torch.ones(3))
+
+
+def teach_shapes_of_the_gru():
+    """PyTorch's fake tensors know the shapes that come out of an LSTM's fused cell, and not of a GRU's."""
+
+    def forward(gates_x, gates_h, h, bias_x=None, bias_h=None):
+        return torch.empty_like(h), h.new_empty(len(h), 5 * h.shape[1])
+
+    def backward(grad_h, kept, has_bias):
+        gates = grad_h.new_empty(len(grad_h), 3 * grad_h.shape[1])
+        bias = gates[0] if has_bias else None
+        return gates, gates, grad_h, bias, bias
+
+    library = torch.library.Library("aten", "IMPL", "Meta")
+    library.impl("_thnn_fused_gru_cell", forward)
+    library.impl("_thnn_fused_gru_cell_backward", backward)
+    KEPT.append(library)
+
+
+KEPT = []  # a library ends with its object
+
+
+def refuses(error, call):
+    try:
+        call()
+    except Exception as found:
+        assert type(found).__name__ == error, type(found)
+    else:
+        raise AssertionError(f"no {error}")
+
+
+def on_the_device(run):
+    """What `run` says there: nothing, or its error."""
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+    FakeTensor.tolist = look
+    try:
+        with FakeTensorMode():
+            run()
+    except Exception as error:
+        at = error.__traceback__
+        while at.tb_next and "torch/" not in at.tb_next.tb_frame.f_code.co_filename:
+            at = at.tb_next
+        return f"{Path(at.tb_frame.f_code.co_filename).name}, line {at.tb_lineno}: {type(error).__name__}: {error}"
+    return ""
+
+
+if __name__ == "__main__":
+    from torch.utils import backend_registration
+
+    backend_registration._setup_privateuseone_for_python_backend("chip")
+    teach_shapes_of_the_gru()
+    print(json.dumps({name: on_the_device(run) for name, run in CASES.items()}))
+
+
+@pytest.fixture(scope="module")
+def said():
+    found = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=550)
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_on_a_device_nothing_waits_and_nothing_is_elsewhere(said, name):
+    assert said[name] == ""

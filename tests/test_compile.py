@@ -1,0 +1,224 @@
+"""torch.compile reads every module that trains, whole, and does not start again for another batch size.
+
+All but LSTM and GRU: PyTorch does not compile its own layers, in which their weights lie, unless asked to; then their
+`loop` compiles. The compiler's last stage, which writes code, is PyTorch's business and left out: it takes minutes.
+"""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from course_lib.attention import (
+    AdditiveAttention,
+    ConcatAttention,
+    DotAttention,
+    GeneralAttention,
+    SelfAttention,
+    attend,
+    causal_mask,
+)
+from course_lib.block import Block
+from course_lib.language_model import CharRNN
+from course_lib.lstm import GRU, LSTM
+from course_lib.multi_head import MultiHead
+from course_lib.pairs import masked_loss
+from course_lib.positions import (
+    LearnedPositions,
+    RelativeBias,
+    SinusoidalPositions,
+    alibi_bias,
+    clipped_bucket,
+    rotate,
+    t5_bucket,
+)
+from course_lib.rnn import RNN
+from course_lib.transformer import Transformer
+
+pytestmark = pytest.mark.slow  # compiling is most of a minute: `make test-fast` leaves it out
+
+SIZES = (8, 9)  # of a batch; no other size is the same, for the compiler takes equal sizes for one
+LENGTHS = (10, 13)  # of a text, where it may change too
+
+
+@pytest.fixture(autouse=True)
+def anew():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def gradients(run, x):
+    """Everything that comes out of `run`, and the gradients that go back to x and to the weights of a module."""
+    outs = [part for part in run(*x) if part is not None]
+    leaves = [leaf for leaf in x if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    leaves += list(run.parameters()) if isinstance(run, nn.Module) else []
+    return [*outs, *torch.autograd.grad(sum(out.square().sum() for out in outs), leaves)]
+
+
+def compiles(run, *inputs):
+    """`run` compiled in one piece gives the numbers of `run`, on inputs of one batch size and then of another."""
+    compiled = torch.compile(run, fullgraph=True, dynamic=True, backend="aot_eager")
+    for n, x in enumerate(inputs):
+        with torch._dynamo.config.patch(error_on_recompile=n > 0):
+            found, expected = gradients(compiled, x), gradients(run, x)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other, atol=1e-10, rtol=0)
+
+
+class One(nn.Module):
+    """A module that gives one tensor, as a module that gives a list of one."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *x):
+        return [self.module(*x)]
+
+
+def vectors(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_rnn(n_layers):
+    compiles(RNN(3, 4, n_layers).double(), *[(vectors(b, 5, 3), vectors(n_layers, b, 4)) for b in SIZES])
+
+
+def test_a_character_model():
+    compiles(CharRNN(7, RNN(6, 8)).double(), *[(torch.randint(7, (b, 5)),) for b in SIZES])
+
+
+@pytest.mark.parametrize("kind", [AdditiveAttention, DotAttention, GeneralAttention, ConcatAttention])
+def test_attention(kind):
+    some = [(vectors(b, 5, 4), vectors(b, 6, 4), vectors(b, 6, 3), torch.rand(b, 6) < 0.7) for b in SIZES]
+    compiles(kind(4, 4).double(), *some)
+
+
+def test_attend():
+    mask = causal_mask(5)
+    compiles(lambda q, k, v: attend(q, k, v, mask), *[[vectors(b, 5, 4) for _ in range(3)] for b in SIZES])
+
+
+@pytest.mark.parametrize("turn", [None, rotate])
+def test_self_attention(turn):
+    layer, sizes = SelfAttention(4, 6, turn).double(), list(zip(SIZES, LENGTHS, strict=True))
+    if turn is None:
+        some = [(vectors(b, t, 4), torch.rand(b, t) < 0.7) for b, t in sizes]
+    else:
+        some = [(vectors(b, t, 4), causal_mask(t)[None], vectors(t, t)) for b, t in sizes]
+    compiles(layer, *some)
+
+
+@pytest.mark.parametrize("mask", [None, "padding", "rows"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_multi_head(mask, causal):
+    layer, some = MultiHead(4, 2).double(), []
+    for b, t in zip(SIZES, LENGTHS, strict=True):
+        shape = {"padding": (b, t), "rows": (b, t, t)}.get(mask)
+        some.append((vectors(b, t, 4), None, shape and torch.rand(shape) < 0.7, causal))
+    compiles(One(layer), *some)
+
+
+def test_multi_head_that_is_heard():
+    """Whoever listens before the compiler reads the layer is in its graph; who comes later, PyTorch leaves out."""
+    layer = MultiHead(4, 2).double()
+    layer.weights.register_forward_hook(lambda module, seen, weights: weights * 2)
+    compiles(One(layer), *[(vectors(b, t, 4),) for b, t in zip(SIZES, LENGTHS, strict=True)])
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_a_block_that_looks_at_a_memory(pre_norm):
+    block = Block(4, 2, pre_norm=pre_norm, cross=True).double()
+    some = [
+        (vectors(b, t, 4), None, True, vectors(b, 7, 4), torch.rand(b, 7) < 0.7)
+        for b, t in zip(SIZES, LENGTHS, strict=True)
+    ]
+    compiles(One(block), *some)
+
+
+def test_a_transformer():
+    model = Transformer(11, 13, 8, 2, n_layers=1).double()
+
+    class Logits(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, source, lengths, target_in):
+            return [self.model(source, lengths, target_in)[0]]
+
+    some = [(torch.randint(1, 11, (b, 6)), torch.randint(1, 7, (b,)), torch.randint(13, (b, 5))) for b in SIZES]
+    compiles(Logits(), *some)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: SinusoidalPositions(4), lambda: SinusoidalPositions(4, ready=3), lambda: LearnedPositions(20, 4)],
+    ids=["ready", "computed", "learned"],
+)
+def test_positions_that_are_added(make):
+    module = make().double()
+    compiles(One(module), *[(vectors(b, t, 4),) for b, t in zip(SIZES, LENGTHS, strict=True)])
+
+
+def test_positions_that_run_out_of_the_table():
+    """A longer text than the table is another way through the module: compiled whole, once more."""
+    module = SinusoidalPositions(4, ready=6).double()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
+    for T in (5, 6, 7, 11, 4):
+        x = vectors(2, T, 4)
+        assert_close(compiled(x), module(x), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("pairing", ["neighbours", "halves"])
+def test_places_that_are_handed_over(pairing):
+    some = [(vectors(b, t, 4), torch.rand(b, t) * 50) for b, t in zip(SIZES, LENGTHS, strict=True)]
+    compiles(lambda x, places: [rotate(x, places, pairing=pairing)], *some)
+
+
+@pytest.mark.parametrize("bucket, n_buckets", [(t5_bucket, 32), (partial(clipped_bucket, max_distance=3), 7)])
+def test_biases(bucket, n_buckets):
+    module = RelativeBias(bucket, n_buckets, 2).double()
+
+    def biased(scores):
+        T_q, T_k = scores.shape[-2:]
+        return [scores + module(T_q, T_k) + alibi_bias(2, T_q, scores.dtype)[..., :T_k]]
+
+    compiles(biased, *[(vectors(2, t, t - 2),) for t in LENGTHS])
+
+
+def test_masked_loss():
+    some = [(vectors(b, 5, 9), torch.randint(9, (b, 5))) for b in SIZES]
+    compiles(lambda logits, target: [masked_loss(logits, target, smoothing=0.1)], *some)
+
+
+@pytest.mark.parametrize("kind, n_states", [(LSTM, 2), (GRU, 1)])
+def test_gated_layers_step_by_step(kind, n_states):
+    class Loop(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = kind(3, 4, bidirectional=True).double()
+
+        def forward(self, x, *state):
+            out, last = self.layer.loop(x, state if n_states == 2 else state[0])
+            return out, *(last if n_states == 2 else (last,))
+
+    with torch._dynamo.config.patch(allow_rnn=True):  # the weights lie in an nn.LSTM or nn.GRU, which is not called
+        compiles(Loop(), *[(vectors(b, 4, 3), *(vectors(2, b, 4) for _ in range(n_states))) for b in SIZES])
+
+
+def test_a_value_that_would_be_looked_at_is_seen():
+    """The instrument itself: a check of values in the middle breaks the graph."""
+
+    def looks(x):
+        if not torch.isfinite(x).all():
+            raise ValueError
+        return (2 * x,)
+
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="[Dd]ata-dependent"):
+        compiles(looks, (vectors(3),))

@@ -1,0 +1,116 @@
+"""course_lib/sequences.py: what is checked where, ids and lengths in every form, rows taken from any state."""
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from course_lib.sequences import check_sizes, full_precision, map_state, select_rows, token_ids, visible, whole_lengths
+
+
+def test_values_are_visible_on_the_cpu_while_the_code_runs():
+    x, seen = torch.ones(3), []
+    assert visible(x) and visible(nn.Parameter(x))
+    assert not visible(torch.ones(3, device="meta"))
+
+    def look(x):
+        seen.append(visible(x))
+        return 2 * x if visible(x) else 3 * x
+
+    torch.func.vmap(look)(x)
+    torch.func.grad(lambda x: look(x).sum())(x)
+    with FakeTensorMode():
+        look(torch.ones(3))
+    assert seen == [False] * 3
+    assert (
+        torch.compile(lambda x: 2 * x if visible(x) else 3 * x, backend="eager", fullgraph=True)(x).tolist()
+        == [3.0] * 3
+    )
+
+
+IDS = [[3, 1], [0, 4]]
+
+
+@pytest.mark.parametrize(
+    "ids", [IDS, np.array(IDS), np.array(IDS, dtype=np.uint8), torch.tensor(IDS), torch.tensor(IDS, dtype=torch.int16)]
+)
+def test_token_ids_in_every_form(ids):
+    found = token_ids("The text", ids, nn.Embedding(5, 2))
+    assert found.dtype == torch.int64 and found.tolist() == IDS
+
+
+@pytest.mark.parametrize(
+    "ids, error, words",
+    [
+        ([[0, 5]], ValueError, "The text must hold ids from 0 to 4; got 0 ... 5"),
+        (np.array([[-1, 2]]), ValueError, "got -1 ... 2"),
+        ([[1.0, 2.0]], TypeError, "whole numbers; got torch.float32: encode the text first"),
+        (torch.tensor([[True]]), TypeError, "got torch.bool"),
+        (torch.tensor([[1j]]), TypeError, "got torch.complex64"),
+        ([1, 2], ValueError, r"\(batch, time\), not empty; got torch.int64, \(2,\)"),
+        (torch.zeros(0, 3).long(), ValueError, r"got torch.int64, \(0, 3\)"),
+        (torch.zeros(2, 0).long(), ValueError, r"got torch.int64, \(2, 0\)"),
+        ([[1, 2], [3]], ValueError, r"as a tensor, a NumPy array or a list; got \[\[1, 2\], \[3\]\]"),
+        ("to be", ValueError, "must be token ids .* got 'to be'"),
+        (None, ValueError, "got None"),
+        (torch.zeros(2, 3, device="meta").long(), ValueError, "The text is on meta, the weights on cpu"),
+    ],
+)
+def test_bad_ids_are_refused_in_words(ids, error, words):
+    with pytest.raises(error, match=words):
+        token_ids("The text", ids, nn.Embedding(5, 2), shortest=1)
+
+
+@pytest.mark.parametrize(
+    "lengths", [[3, 0, 5], np.array([3, 0, 5]), np.array([3, 0, 5], dtype=np.uint8), torch.tensor([3, 0, 5]).int()]
+)
+def test_lengths_in_every_form(lengths):
+    found = whole_lengths(lengths, 5, 3)
+    assert found.dtype == torch.int64 and found.tolist() == [3, 0, 5]
+
+
+@pytest.mark.parametrize(
+    "lengths", [[6, 0, 0], [-1, 0, 0], [1.0, 0, 0], [True] * 3, [1, 2], [[1, 2, 3]], 3, None, "abc", [[1], [2, 3], [4]]]
+)
+def test_bad_lengths_are_refused_in_words(lengths):
+    with pytest.raises(ValueError, match="lengths must hold a whole number from 0 to 5 for each of 3 sequences"):
+        whole_lengths(lengths, 5, 3)
+
+
+def test_lengths_on_a_device_are_not_looked_at_but_for_their_shape():
+    assert whole_lengths(torch.zeros(3, device="meta").long(), 5, 3).shape == (3,)
+    with pytest.raises(ValueError, match=r"for each of 3 sequences; got torch.int64, \(2,\)"):
+        whole_lengths(torch.zeros(2, device="meta").long(), 5, 3)
+
+
+def test_full_precision_is_full_inside_and_leaves_autocast_as_it_was():
+    x = torch.randn(2, 2)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
+        with full_precision(x):
+            assert (x @ x).dtype == torch.float32
+        assert (x @ x).dtype == torch.bfloat16
+    with full_precision(torch.ones(2, device="meta")):  # a device that knows no autocast
+        pass
+
+
+def test_select_rows_reaches_every_tensor():
+    pair = namedtuple("pair", "h c")
+    x, rows = torch.arange(6).view(3, 2), torch.tensor([2, 0, 2])
+    state = select_rows({"a": [x, (x, None)], "b": pair(x, 7)}, rows)
+    assert torch.equal(state["a"][0], x[rows]) and torch.equal(state["a"][1][0], x[rows]) and state["a"][1][1] is None
+    assert type(state["b"]) is pair and torch.equal(state["b"].h, x[rows]) and state["b"].c == 7
+    assert torch.equal(select_rows((x,), torch.tensor([1]), dim=1)[0], x[:, 1:])
+
+
+def test_map_state_keeps_the_form():
+    state = map_state({"a": (1, torch.tensor(2)), "b": [torch.tensor(3)]}, lambda x: x * 10)
+    assert state == {"a": (1, torch.tensor(20)), "b": [torch.tensor(30)]}
+
+
+def test_sizes_below_one_are_refused_in_words():
+    with pytest.raises(ValueError, match="RNN sizes must be 1 or more; got d_in=3, d_hidden=0."):
+        check_sizes("RNN", d_in=3, d_hidden=0)
