@@ -21,6 +21,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NEWS_OFF = Path(sys.prefix) / "state" / "jupyter" / "labconfig"  # what the Makefile's set-up writes
+# JupyterLab saves by itself every two minutes. A test that saves in that moment meets its own file: a question comes
+# up, whether to overwrite it, and keeps every key from the lesson.
+OWN_SAVES = ("@jupyterlab/docmanager-extension/plugin.jupyterlab-settings", {"autosave": False})
 # The Makefile drops them.
 NOT_OURS = {"PYTHONPATH", "PYTHONHOME", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "MPLBACKEND"}
 PATIENCE = 60_000  # milliseconds; other tests run beside these
@@ -38,6 +41,9 @@ class Server:
         settings, command = as_make_says(target)
         shutil.copytree(ROOT / "notebooks", self.folder / "notebooks")
         shutil.copytree(NEWS_OFF, folder / "config" / "labconfig")
+        only_when_asked = folder / "settings" / OWN_SAVES[0]
+        only_when_asked.parent.mkdir(parents=True)
+        only_when_asked.write_text(json.dumps(OWN_SAVES[1]))
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_OURS}
         environment = (
             inherited
@@ -187,6 +193,7 @@ class Notebook:
         waiting = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-InputPrompt", has_text="*")
         waiting.first.wait_for(state="attached")
         waiting.first.wait_for(state="detached", timeout=patience)
+        self.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
 
     def saved(self) -> dict:
         """The notebook as JupyterLab stores it now."""
