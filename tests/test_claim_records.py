@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_lib.lesson import ClaimFailed, claim, firmness, measured
+from course_lib.lesson import ClaimFailed, claim, firmness, measured, recorded_values
 from course_lib.publish import claim_records, claims, kernels
 from course_lib.publish import measured as numbers
 from course_lib.publish.kernels import Run
@@ -276,7 +276,7 @@ def test_the_readme_says_mean_and_range_over_the_runs(course, monkeypatch):
 def recorded(course, monkeypatch):
     """A record of four runs: one claim with a bound, one between two measured numbers, one plain, one that failed."""
     put(course, "01_a.ipynb", "a")
-    pair = {"bound_is_measured": True, "bound_name": "trigram"}
+    pair = {"bound_is_measured": True, "bound_name": "trigram", "name": "RNN"}
     faked(
         monkeypatch,
         lambda seed, cpu: [
@@ -303,6 +303,14 @@ def test_a_box_says_in_how_many_runs_its_claim_held(recorded, outputs):
         "✗ claim that does not hold here: it is small — held in 2 of 4 runs, worst 2",
     ]
     assert "held in 4 of 4 runs, worst 2.00e-7" in outputs[0][0]["text/html"]
+
+
+def test_what_other_runs_measured_can_be_drawn(recorded):
+    """recorded_values: one number a run, none under a name that no claim measured."""
+    assert recorded_values("RNN") == [2.1, 2.2, 2.1, 2.2]
+    assert recorded_values("nobody") == []
+    recorded.write_text("")
+    assert recorded_values("nobody") == []
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ use it.
 
 from course_lib.lesson.board import progress
 from course_lib.lesson.claims import ClaimFailed, claim, measured
+from course_lib.lesson.firmness import recorded_values
 from course_lib.lesson.investigations import investigate
 from course_lib.lesson.own_parts import own_parts
 from course_lib.lesson.practice import check, hint, solution
@@ -27,6 +28,7 @@ __all__ = [
     "own_parts",
     "progress",
     "quiz",
+    "recorded_values",
     "report",
     "show_source",
     "solution",

@@ -30,6 +30,15 @@ def firmness(sentence: str, values: list[dict]) -> str:
     return ""
 
 
+def recorded_values(name: str) -> list[float]:
+    """What `make claims` measured under this name, `measured(x, name=...)`, a number a run; [] without a record.
+
+    To draw the band in which other seeds and processors fall around what is trained live.
+    """
+    named = [part for claim in recorded() for part in claim["comparisons"] if part.get("name") == name]
+    return [value for part in named for runs in part["values"].values() for value in runs if value is not None]
+
+
 def recorded() -> list[dict]:
     """Every claim of claims.json: the one beside the notebook, else the checkout's; none where there is none."""
     for folder in (Path.cwd(), ROOT / "notebooks"):

@@ -1,0 +1,351 @@
+"""Lesson 06's exercises: they agree with the library, take other right ways, and the planted bug peeks and misleads."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from course_lib.attention import attend, causal_mask
+from course_lib.block import Block
+from course_lib.data.order import N_SYMBOLS, N_TOKENS, NOT_ASKED, distance, endless
+from course_lib.exercises import all_exercises, all_quizzes, find
+from course_lib.exercises.transformer import attending, my_attention, my_heads
+from course_lib.exercises.transformer_block import broken_decoder, mended_decoder, my_block, my_mask
+from course_lib.lesson.judge import judge
+from course_lib.multi_head import MultiHead
+from course_lib.positions import SinusoidalPositions
+from course_lib.train import cosine
+
+# Other right ways ---------------------------------------------------------------------------------------------
+
+
+def the_librarys(q, k, v, mask=None):
+    return attend(q, k, v, mask)[0]
+
+
+def query_by_query(q, k, v, mask=None):
+    rows = []
+    for t in range(q.shape[-2]):
+        scores = (q[..., t : t + 1, :] * k).sum(-1) / math.sqrt(k.shape[-1])  # (..., T_k)
+        if mask is not None:
+            seen = mask[..., t % mask.shape[-2], :].expand(scores.shape)
+            scores = scores.masked_fill(~seen, -math.inf)
+        weights = torch.softmax(scores, dim=-1)
+        if mask is not None:
+            weights = torch.where(seen, weights, 0)
+        rows.append((weights[..., None] * v).sum(-2))
+    return torch.stack(rows, dim=-2)
+
+
+def hidden_by_a_billion(q, k, v, mask=None):
+    scores = torch.einsum("...td,...sd->...ts", q, k) * k.shape[-1] ** -0.5
+    weights = scores.softmax(-1) if mask is None else scores.masked_fill(mask == 0, -1e9).softmax(-1) * mask
+    return weights @ v
+
+
+def head_by_head(x, w_q, w_k, w_v, w_o, n_heads, attend):
+    wide = x.shape[-1] // n_heads
+    parts = [slice(i * wide, (i + 1) * wide) for i in range(n_heads)]
+    return torch.cat([attend(x @ w_q[:, i], x @ w_k[:, i], x @ w_v[:, i]) for i in parts], dim=-1) @ w_o
+
+
+def a_sum_over_heads(x, w_q, w_k, w_v, w_o, n_heads, attend):
+    q, k, v = ((x @ w).unflatten(-1, (n_heads, -1)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    return torch.einsum("bhtd,hdn->btn", attend(q, k, v), w_o.unflatten(0, (n_heads, -1)))
+
+
+def chunked(x, w_q, w_k, w_v, w_o, n_heads, attend):
+    q, k, v = (torch.stack((x @ w).chunk(n_heads, dim=-1), dim=1) for w in (w_q, w_k, w_v))
+    return torch.cat(list(attend(q, k, v).unbind(1)), dim=-1) @ w_o
+
+
+def rows_of_padding_empty(target, padding=0):
+    return my_mask(target, padding) & (target != padding)[:, :, None]
+
+
+def by_comparing_places(target, padding=0):
+    place = torch.arange(target.shape[1])
+    return (place <= place[:, None]) & (target != padding).unsqueeze(1).expand(-1, len(place), -1)
+
+
+def padding_sees_itself(target, padding=0):
+    return my_mask(target, padding) | torch.eye(target.shape[1], dtype=torch.bool)
+
+
+def in_one_line(x, norm_1, attention, norm_2, feed_forward):
+    return x + (looked := attention(norm_1(x))) + feed_forward(norm_2(x + looked))
+
+
+def with_a_library_mask(target, memory, embed, self_attention, cross_attention, readout):
+    x = embed(target[:, :-1])
+    x = x + self_attention(x, causal_mask(x.shape[1])[None])
+    return readout(x + cross_attention(x, memory))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("my_attention", the_librarys),
+        ("my_attention", query_by_query),
+        ("my_attention", hidden_by_a_billion),
+        ("my_heads", head_by_head),
+        ("my_heads", a_sum_over_heads),
+        ("my_heads", chunked),
+        ("my_mask", rows_of_padding_empty),
+        ("my_mask", by_comparing_places),
+        ("my_mask", padding_sees_itself),
+        ("my_block", in_one_line),
+        ("mended_decoder", with_a_library_mask),
+    ],
+)
+def test_another_right_way_is_right(name, answer):
+    for seed in range(3):
+        verdict = judge(find(name), answer, seed)
+        assert verdict.kind == "passed", verdict
+
+
+# Wrong ways that are not in the tables ------------------------------------------------------------------------
+
+
+def counted_from_the_front(q, k, v, mask=None):
+    scores = q @ k.transpose(1, 2) / k.shape[2] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, -math.inf)
+    return torch.softmax(scores, dim=2) @ v
+
+
+def torchs(q, k, v, mask=None):
+    return F.scaled_dot_product_attention(q, k, v, None if mask is None else ~mask)
+
+
+def rows_of_padding_alone(target, padding=0):
+    return causal_mask(target.shape[1]) & (target != padding)[:, :, None]
+
+
+def for_all_heads(target, padding=0):
+    return my_mask(target, padding)[:, None]
+
+
+def normed_twice(x, norm_1, attention, norm_2, feed_forward):
+    x = norm_1(x + attention(norm_1(x)))
+    return x + feed_forward(norm_2(x))
+
+
+def halfway(target, memory, embed, self_attention, cross_attention, readout):
+    x = embed(target[:, :-1])
+    x = x + self_attention(x, causal_mask(x.shape[1]).tril(-1) | torch.eye(x.shape[1], dtype=torch.bool).flip(1))
+    return readout(x + cross_attention(x, memory))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("my_attention", counted_from_the_front, "count dimensions from the end"),
+        ("my_attention", torchs, "Your mask is upside down"),
+        ("my_mask", rows_of_padding_alone, "hide its columns, not its rows"),
+        ("my_mask", for_all_heads, "Return truth values for each sentence, query and key, bool (B, T, T). Here"),
+        ("my_block", normed_twice, "With a feed_forward that gives zeros it is wrong"),
+        ("mended_decoder", halfway, "It peeks"),
+    ],
+)
+def test_a_wrong_way_that_nobody_listed_is_told_where_to_look(name, answer, said):
+    verdict = judge(find(name), answer)
+    assert verdict.kind == "wrong" and said in verdict.message, verdict
+
+
+# The solutions are the library's ------------------------------------------------------------------------------
+
+
+def test_attention_is_the_librarys_also_where_a_query_may_look_at_nothing():
+    torch.manual_seed(0)
+    given = [torch.randn(2, 3, size, 5, dtype=torch.float64, requires_grad=True) for size in (4, 6, 6)]
+    mask = torch.rand(2, 1, 4, 6) < 0.5
+    mask[:, :, 1] = False
+    ours, theirs = my_attention(*given, mask), attend(*given, mask)[0]
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    assert (ours[:, :, 1] == 0).all()
+    for mine, other in zip(*(torch.autograd.grad(out.square().sum(), given) for out in (ours, theirs)), strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-12)
+
+
+def heads_of(layer, attention=my_attention, heads=my_heads, mask=None):
+    """`heads` with the weights of a layer without biases: x (B, T, D) -> (B, T, D), with a mask (B, T, T) or None."""
+    matrices = [part.weight.T for part in (layer.w_q, layer.w_k, layer.w_v, layer.w_o)]
+    return lambda x: heads(x, *matrices, layer.n_heads, attending(attention, mask))
+
+
+@pytest.mark.parametrize("heads", [my_heads, head_by_head])
+def test_heads_are_the_librarys_with_any_mask(heads):
+    torch.manual_seed(0)
+    layer, x = MultiHead(12, 3, bias=False).double(), torch.randn(4, 7, 12, dtype=torch.float64)
+    target = torch.randint(1, 9, (4, 7)) * (torch.arange(7) < torch.tensor([[7], [5], [2], [1]]))
+    for mask in (None, my_mask(target)):
+        torch.testing.assert_close(heads_of(layer, heads=heads, mask=mask)(x), layer(x, mask=mask), rtol=0, atol=1e-12)
+
+
+def test_the_mask_is_the_triangle_and_the_real_columns():
+    target = torch.tensor([[1, 5, 6, 2, 0, 0], [1, 7, 2, 0, 0, 0]])
+    torch.testing.assert_close(my_mask(target), causal_mask(6) & (target != 0)[:, None])
+    assert my_mask(torch.tensor([[4, 4]])).tolist() == [[[True, False], [True, True]]]
+    # Behind a sentence the triangle alone hides padding from every word, as the library's decoder has it.
+    assert (my_mask(target) == causal_mask(6))[target != 0].all()
+    front = target.flip(1)
+    assert not (my_mask(front) == causal_mask(6))[front != 0].all()
+
+
+@pytest.mark.parametrize("solved", [True, False])
+def test_a_block_of_the_four_parts_is_the_librarys(solved):
+    """What the notebook's build does: whichever right parts are put in, the model is the same, and so its gradient."""
+    torch.manual_seed(0)
+    block, x = Block(12, 3, pre_norm=True).double(), torch.randn(2, 6, 12, dtype=torch.float64)
+    block.attention = MultiHead(12, 3, bias=False).double()
+    mask = my_mask(torch.tensor([[1, 4, 5, 6, 2, 0], [1, 4, 2, 0, 0, 0]]))
+    attention, heads, one = (
+        (my_attention, my_heads, my_block) if solved else (query_by_query, head_by_head, in_one_line)
+    )
+    looked = heads_of(block.attention, attention, heads, mask)
+    ours = one(x, block.around[0].norm, looked, block.around[1].norm, block.feed_forward)
+    theirs = block(x, mask)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
+    weights = list(block.parameters())
+    grads = [torch.autograd.grad(out.square().sum(), weights) for out in (ours, theirs)]
+    torch.testing.assert_close(*grads, rtol=0, atol=1e-9)
+
+
+# The planted bug ----------------------------------------------------------------------------------------------
+
+VOCAB, LENGTH = 12, 8  # the start is 0
+
+
+class Writer(nn.Module):
+    """Writes a source backwards: embedding and places, one look at itself, one at the source, by a given decoder."""
+
+    def __init__(self, decoder, d=32):
+        super().__init__()
+        self.decoder, self.tokens, self.readout = decoder, nn.Embedding(VOCAB, d), nn.Linear(d, VOCAB)
+        self.places = nn.Parameter(torch.randn(LENGTH + 1, d))
+        self.w = nn.ParameterList(torch.randn(d, d) / math.sqrt(d) for _ in range(6))
+
+    def embed(self, ids):
+        return self.tokens(ids) + self.places[: ids.shape[1]]
+
+    def forward(self, source, target):
+        w = list(self.w)
+        return self.decoder(
+            target,
+            self.embed(source),
+            self.embed,
+            lambda x, mask: my_attention(x @ w[0], x @ w[1], x @ w[2], mask),
+            lambda x, memory: my_attention(x @ w[3], memory @ w[4], memory @ w[5]),
+            self.readout,
+        )
+
+    def loss(self, source, target):
+        return F.cross_entropy(self(source, target).mT, target[:, 1:])
+
+    @torch.no_grad()
+    def written(self, source):
+        """What it writes when it reads its own words: (B, T + 1), the start first."""
+        ids = torch.zeros(len(source), 1, dtype=torch.long)
+        for _ in range(LENGTH):
+            ids = torch.cat([ids, self(source, F.pad(ids, (0, 1)))[:, -1:].argmax(-1)], dim=1)
+        return ids
+
+
+def backwards(batch, generator):
+    source = torch.randint(1, VOCAB, (batch, LENGTH), generator=generator)
+    return source, F.pad(source.flip(1), (1, 0))
+
+
+@pytest.mark.parametrize(("decoder", "least", "most"), [(broken_decoder, 0.0, 0.85), (mended_decoder, 0.95, 1.0)])
+def test_the_planted_bug_trains_splendidly_and_writes_badly(decoder, least, most):
+    """Of ten seeds each: the loss on new pairs is 0.00 for both; right when it writes itself 0.26 to 0.67, and 1.00."""
+    torch.manual_seed(0)
+    model, generator = Writer(decoder), torch.Generator().manual_seed(0)
+    optimiser = torch.optim.Adam(model.parameters(), 5e-3)
+    for _ in range(150):
+        optimiser.zero_grad()
+        model.loss(*backwards(32, generator)).backward()
+        optimiser.step()
+    source, target = backwards(200, torch.Generator().manual_seed(99))
+    with torch.no_grad():
+        assert model.loss(source, target) < 0.1
+    right = (model.written(source) == target)[:, 1:].double().mean().item()
+    assert least <= right <= most
+
+
+def test_the_planted_bug_moves_a_logit_before_the_changed_token_and_the_mended_one_none():
+    torch.manual_seed(0)
+    source, target = backwards(4, None)
+    other = target.clone()
+    other[:, 5] = other[:, 5] % (VOCAB - 1) + 1
+    for decoder, moved in ((broken_decoder, 4), (mended_decoder, 5)):
+        model = Writer(decoder)
+        with torch.no_grad():
+            change = (model(source, target) - model(source, other)).abs().amax((0, 2))  # (T,)
+        assert int(change.gt(0).nonzero()[0]) == moved
+
+
+# What is asked ------------------------------------------------------------------------------------------------
+
+
+def test_the_lesson_asks_what_its_plan_lists():
+    own = [one for one in all_exercises() if one.lesson == "transformer"]
+    assert {one.name for one in own} == {"my_attention", "my_heads", "my_mask", "my_block", "mended_decoder"}
+    assert all(len(one.mistakes) >= 10 for one in own)
+    asked = {one.key for one in all_quizzes() if one.lesson == "transformer"}
+    assert asked == {"root_dk", "heads_sum", "who_may_look", "residual_norm", "parallel_training", "cross_align"}
+
+
+class OneHead(nn.Module):
+    """The reader of the model answer: one head of width d_k whose scores are divided by a number."""
+
+    def __init__(self, d_k, divide, start=1.0, d=32):
+        super().__init__()
+        self.embed, self.places = nn.Embedding(N_TOKENS, d), SinusoidalPositions(d)
+        self.answer = nn.Linear(d, N_SYMBOLS)
+        self.w_q = nn.Parameter(start * torch.randn(d, d_k) / math.sqrt(d))
+        self.w_k, self.w_v = (nn.Parameter(torch.randn(d, width) / math.sqrt(d)) for width in (d_k, d))
+        self.divide = divide
+
+    def forward(self, ids):
+        x = self.places(self.embed(ids))  # (B, T, D)
+        scores = (x @ self.w_q) @ (x @ self.w_k).mT / self.divide  # (B, T, T)
+        return self.answer(x + torch.softmax(scores, dim=-1) @ (x @ self.w_v))
+
+
+def learned(d_k, divide, start=1.0, slow=1.0, steps=300, lr=5e-3):
+    """The share of right answers, and the loss at each step; W_q learns `slow` times as fast as the rest."""
+    torch.manual_seed(0)
+    model = OneHead(d_k, divide, start)
+    rest = [weight for name, weight in model.named_parameters() if name != "w_q"]
+    optimiser = torch.optim.Adam([{"params": rest}, {"params": [model.w_q], "lr": lr * slow}], lr=lr)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: cosine(step, steps, 30))
+    losses = []
+    for _, (ids, answers) in zip(range(steps), endless(distance, 24, 16, 16, seed=0), strict=False):
+        optimiser.zero_grad()
+        loss = F.cross_entropy(model(ids).mT, answers, ignore_index=NOT_ASKED)
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        losses.append(loss.item())
+    ids, answers = distance(300, 16, generator=torch.Generator().manual_seed(99))
+    with torch.no_grad():
+        right = (model(ids).argmax(-1) == answers)[answers != NOT_ASKED].double().mean().item()
+    return right, losses
+
+
+def test_the_model_answer_a_wide_head_needs_the_root_or_a_smaller_and_slower_beginning():
+    """At d_k = 512 the worst of ten seeds had 1.00 with the root, the best 0.13 without it."""
+    assert learned(512, math.sqrt(512))[0] >= 0.9
+    assert learned(512, 1)[0] <= 0.4
+    assert learned(512, 1, start=512**-0.5, slow=512**-0.5)[0] >= 0.9
+
+
+def test_the_model_answer_a_smaller_start_and_slower_steps_are_the_root_itself():
+    short = partial(learned, 64, steps=20)
+    with_root, without = short(8)[1], short(1, start=1 / 8, slow=1 / 8)[1]
+    torch.testing.assert_close(torch.tensor(without), torch.tensor(with_root), rtol=1e-4, atol=1e-4)
