@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from course_lib.show.attention_views import head_view
 from course_lib.show.plots import Picture
-from course_lib.show.widgets import WIDGET, explore
+from course_lib.show.widgets import WIDGET, explore, live
 
 
 def draw(n, kind):
@@ -79,3 +81,13 @@ def test_without_ipywidgets_it_is_said_in_one_sentence(monkeypatch):
 def test_a_first_picture_that_fails_is_an_error_in_the_notebook():
     with pytest.raises(ValueError, match="three"):
         explore(draw, n=("n", 3, 0, 5, 1), kind=("kind", "a", ["a"]))
+
+
+def test_a_view_moves_where_a_kernel_runs_and_stores_its_pictures_alone():
+    """live: the frame with its scripts is in the widget, the stills are in the page."""
+    view = head_view([torch.eye(3)[None, None]], ["a", "b", "c"])
+    shown = live(view)
+    bundle = shown._repr_mimebundle_()
+    assert "<iframe" in shown.box.value and "<iframe" not in bundle["text/html"]
+    assert bundle["text/html"].count("<img") == len(view.pictures) == 1
+    assert "Run the cell" in bundle["text/plain"] and repr(view) in bundle["text/plain"]

@@ -64,6 +64,20 @@ def explore(draw: Callable[..., Picture], **controls) -> Control:
     return Control(ipywidgets.VBox([*made.values(), shown]), still, plain)
 
 
+def live(view) -> Control:
+    """A view of `attention_views`, moving where a kernel runs, and its still pictures elsewhere.
+
+    The scripts of a view are larger than all pictures of a lesson: so they are not stored with the notebook.
+    """
+    stills = "".join(still._repr_html_() for still in view.pictures)
+    note = "Still picture. Run the cell for the view that moves."
+    return Control(
+        ipywidgets.HTML(view._repr_html_()),
+        f'{stills}<p style="margin:.2em 0;opacity:.8">{note}</p>',
+        f"{view!r}\n{note}",
+    )
+
+
 def _control(name: str, spec: tuple) -> ipywidgets.Widget:
     look = {"style": {"description_width": "initial"}, "layout": ipywidgets.Layout(width="min(36rem, 95%)")}
     if isinstance(spec, tuple) and len(spec) == 5:
