@@ -55,8 +55,8 @@ def picture(drawn: Axes | Figure, alt: str) -> Picture:
     plt.close(figure)
     if plt.rcParams["savefig.dpi"] == "figure":
         png = drawn
-    else:  # 256 colours are enough for a plot and make the notebook a third of the size
-        Image.open(drawn).convert("RGB").quantize(256).save(png, format="png", optimize=True)
+    else:  # 128 colours are enough for a plot and make the notebook a third of the size
+        Image.open(drawn).convert("RGB").quantize(128).save(png, format="png", optimize=True)
     alt = " ".join(alt.split()).encode("utf-8", "backslashreplace").decode()  # half a character cannot be sent
     return Picture(png.getvalue(), alt, round(figure.get_size_inches()[0] * figure.dpi))
 

@@ -65,6 +65,14 @@ def test_every_control_moves_to_both_ends(lesson, record_property):
     assert lesson.errors == []
 
 
+def test_every_live_view_draws_its_lines(lesson):
+    """live: stored as a still picture, it moves where a kernel runs."""
+    for name in (name for name in lesson.cells if "live(" in source_in(lesson, name)):
+        lesson.cell(name).scroll_into_view_if_needed()
+        lesson.cell(name).frame_locator("iframe").first.locator("svg").first.wait_for(state="attached")
+    assert lesson.errors == []
+
+
 def test_every_question_judges_a_right_and_a_wrong_answer(lesson):
     cells = [name for name in lesson.cells if name.startswith("quiz-")]
     for name in cells:
