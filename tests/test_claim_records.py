@@ -1,6 +1,7 @@
 """`make claims`: the runs, what is recorded of them, what a claim's box says of it, and the course's own record."""
 
 import ast
+import builtins
 import json
 import math
 
@@ -349,13 +350,22 @@ def stated(source):
 
 
 def _typed(condition):
+    """The bounds in a condition, None for one that is computed there; None instead of all where the condition is."""
     if isinstance(condition, ast.BinOp) and isinstance(condition.op, ast.BitAnd):
-        return _typed(condition.left) + _typed(condition.right)
-    if not isinstance(condition, ast.Compare):
+        parts = _typed(condition.left), _typed(condition.right)
+        return None if None in parts else parts[0] + parts[1]
+    if isinstance(condition, ast.Call):
+        return None  # reduce(and_, [...]): as many comparisons as the list has
+    if not isinstance(condition, ast.Compare) or _plain(condition.left):
         return []
     bound = condition.comparators[0]
     names = [node for node in ast.walk(bound) if isinstance(node, ast.Name | ast.Call | ast.Subscript)]
     return [None if names else eval(compile(ast.Expression(bound), "a bound", "eval"))]
+
+
+def _plain(left):
+    """Whether a plain number is compared, as in len(found) == 1: of that a claim stores only whether it held."""
+    return isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and hasattr(builtins, left.func.id)
 
 
 def unlike_its_source(notebook):
@@ -371,7 +381,8 @@ def unlike_its_source(notebook):
         ]
         in_source = stated(cell.source)
         alike = [sentence for sentence, _ in in_source] == [sentence for sentence, _ in stored] and all(
-            len(typed) == len(bounds)
+            typed is None
+            or len(typed) == len(bounds)
             and all(one is None or math.isclose(one, float(other)) for one, other in zip(typed, bounds, strict=True))
             for (_, typed), (_, bounds) in zip(in_source, stored, strict=True)
         )
