@@ -27,4 +27,4 @@ def test_minutes_scale_with_speed_and_need_a_measurement(tmp_path):
         assert minutes_here(10, file) == {}
     start = {"seconds": 6, "report": {"speed": {"value": 20.0, "unit": "steps a second"}}}
     file.write_text(json.dumps({"01_a.ipynb": entry, "00_start_here.ipynb": start}))
-    assert minutes_here(10, file) == {"00_start_here": 0.2, "01_a": 4.0}
+    assert minutes_here(10, file) == {"00": 0.2, "01": 4.0}

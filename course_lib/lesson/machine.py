@@ -64,7 +64,7 @@ def speed(seconds: float = 5.0) -> float:
 
 
 def minutes_here(steps_a_second: float, measured: Path = MEASURED) -> dict[str, float]:
-    """Estimated minutes of each lesson on a machine of this `speed`, from what the authors' machine measured.
+    """Estimated minutes of each lesson, by its number, on a machine of this `speed`, from what the authors' measured.
 
     Empty where notebooks/measured.json is missing or holds no speed to compare with.
     """
@@ -73,5 +73,5 @@ def minutes_here(steps_a_second: float, measured: Path = MEASURED) -> dict[str, 
         theirs = next(entry["report"][SPEED]["value"] for entry in found.values() if SPEED in entry["report"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return {}
-    lessons = {name.removesuffix(".ipynb"): entry["seconds"] for name, entry in sorted(found.items())}
-    return {name: seconds / 60 * theirs / steps_a_second for name, seconds in lessons.items()}
+    lessons = {name.partition("_")[0]: entry["seconds"] for name, entry in sorted(found.items())}
+    return {number: seconds / 60 * theirs / steps_a_second for number, seconds in lessons.items()}
