@@ -47,7 +47,15 @@ def test_whole_numbers_or_fractions():
     assert type(control.box.children[0]).__name__ == "FloatSlider"
 
 
-@pytest.mark.parametrize("wrong", [5, ("x",), ("x", 1, 2), [1, 2, 3]])
+def test_a_line_of_text_is_drawn_as_it_is_typed():
+    control = explore(lambda said: Picture(b"", said), said=("say", "to be"))
+    line, shown = control.box.children
+    assert line.continuous_update is False and 'alt="to be"' in shown.value
+    line.value = "<not> to be"
+    assert 'alt="&lt;not&gt; to be"' in shown.value
+
+
+@pytest.mark.parametrize("wrong", [5, ("x", 1), ("x",), ("x", 1, 2), [1, 2, 3]])
 def test_a_control_of_another_form_is_refused_in_words(wrong):
     with pytest.raises((ValueError, TypeError), match="must be|iterable|options"):
         explore(lambda x: Picture(b"", "x"), x=wrong)

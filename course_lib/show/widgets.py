@@ -32,9 +32,9 @@ class Control:
 def explore(draw: Callable[..., Picture], **controls) -> Control:
     """Bind controls to draw(**values) -> Picture, which is called anew, with all values, whenever one of them moves.
 
-    Each control is (label, start, low, high, step) for a slider, whole numbers or fractions, or (label, start, options)
-    for a menu. Raises ValueError for any other form, TypeError where draw gives no Picture. A value that draw cannot
-    draw is answered with its own sentence.
+    Each control is (label, start, low, high, step) for a slider, whole numbers or fractions, (label, start, options)
+    for a menu, or (label, start) for a line of text, which is drawn when Enter is pressed. Raises ValueError for any
+    other form, TypeError where draw gives no Picture. A value that draw cannot draw is answered with its own sentence.
     """
     made = {name: _control(name, spec) for name, spec in controls.items()}
     first = draw(**{name: control.value for name, control in made.items()})
@@ -87,6 +87,10 @@ def _control(name: str, spec: tuple) -> ipywidgets.Widget:
     if isinstance(spec, tuple) and len(spec) == 3:
         label, start, options = spec
         return ipywidgets.Dropdown(description=label, value=start, options=options, tooltip=label, **look)
+    if isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[1], str):
+        label, start = spec
+        return ipywidgets.Text(description=label, value=start, continuous_update=False, tooltip=label, **look)
     raise ValueError(
-        f"Control {name!r} must be (label, start, low, high, step) or (label, start, options); got {spec!r}."
+        f"Control {name!r} must be (label, start, low, high, step), (label, start, options) or (label, text); "
+        f"got {spec!r}."
     )

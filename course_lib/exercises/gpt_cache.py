@@ -1,0 +1,248 @@
+"""Lesson 07, what is kept and what is learned: a head with a cache, and a step that forgets its place.
+
+The notebook holds the broken function word for word, under the name of its exercise.
+"""
+
+import torch
+
+from course_lib.exercises import Exercise
+from course_lib.exercises.gpt import my_window
+from course_lib.exercises.probes import NO_GRADIENT, SINGLE, Case, fresh, pulled, same, tensors
+from course_lib.exercises.slips import slips
+
+LESSON = "gpt"
+
+
+def my_cached(x, cache, w_q, w_k, w_v, window):
+    q, k, v = x @ w_q, x @ w_k, x @ w_v  # (B, n, d): of the new places alone
+    if cache:
+        k = torch.cat([cache["k"], k], dim=1)  # (B, T, d): the old places first
+        v = torch.cat([cache["v"], v], dim=1)
+    cache["k"], cache["v"] = k, v
+    scores = q @ k.mT / k.shape[-1] ** 0.5  # (B, n, T)
+    scores = scores.masked_fill(~window(x.shape[1], k.shape[1]), -torch.inf)
+    return torch.softmax(scores, dim=-1) @ v  # (B, n, d)
+
+
+def keeps_x(x, cache, w_q, w_k, w_v, window):
+    """A wrong answer: right numbers, and nothing saved."""
+    every = cache["x"] = torch.cat([cache["x"], x], dim=1) if cache else x
+    return my_cached(every, {}, w_q, w_k, w_v, window)[:, every.shape[1] - x.shape[1] :]
+
+
+def text(B=3, chunks=(3, 1, 2), D=6, d=4, dtype=torch.float64):
+    """A text x (B, T, D), cut into so many places at a time, and three matrices (D, d)."""
+    shapes = "B T D, D S, D S, D S"
+    given = tensors(shapes, sizes={"B": B, "T": sum(chunks), "D": D, "S": d})()
+    x, *matrices = (a.to(dtype) for a in given)
+    return x, chunks, matrices
+
+
+def read(answer, x, chunks, matrices):
+    """For `Case.ask`: what each call gives, chunk by chunk, with one cache."""
+    cache = {}
+    return [answer(part, cache, *matrices, my_window) for part in x.split(list(chunks), dim=1)]
+
+
+def read_twice(answer, x, chunks, matrices):
+    """For `Case.ask`: a second text, with a cache of its own, read in turns with the first."""
+    one, other = {}, {}
+    return [
+        answer(part * sign, cache, *matrices, my_window)
+        for part in x.split(list(chunks), dim=1)
+        for sign, cache in ((1, one), (-1, other))
+    ]
+
+
+def read_with_other_matrices(answer, x, chunks, matrices):
+    """For `Case.ask`: other matrices for the last chunk, which shows whether old keys are made anew."""
+    cache, parts = {}, x.split(list(chunks), dim=1)
+    for part in parts[:-1]:
+        answer(part, cache, *matrices, my_window)
+    return answer(parts[-1], cache, *(2 - 3 * w for w in matrices), my_window)
+
+
+def gradient(answer, x, chunks, matrices):
+    """For `Case.ask`: the gradient of the whole text read at once, as in training."""
+    return pulled(lambda x, *matrices: answer(x, {}, *matrices, my_window), x, *matrices)
+
+
+def where_it_goes_wrong(answer, solution, arguments):
+    """Which is the first wrong way to read: at once, one by one, or several behind others."""
+    x, chunks, matrices = arguments
+    for cut, sentence in (
+        ((x.shape[1],), "With an empty cache it is wrong already: softmax(q kᵀ / √d) v, and `window` says who sees."),
+        ((1,) * x.shape[1], "All at once is right, one place at a time is not: what does the cache hold after a call?"),
+    ):
+        given = (x, cut, matrices)
+        if not same(read(answer, *fresh(given)), read(solution, *fresh(given))):
+            return sentence
+    return "Right at once and one by one, wrong with several new places behind old ones: window(n_new, n_all)."
+
+
+CACHED = Exercise(
+    lesson=LESSON,
+    title="A head with a cache",
+    solution=my_cached,
+    returns="one vector for each new place, (B, n, d)",
+    in_place=True,  # the cache is there to be changed
+    cases=(
+        Case(lambda: text(1, (2, 2)), where_it_goes_wrong, read),
+        Case(text, where_it_goes_wrong, read),
+        Case(
+            text, "Two texts are read in turns, each with a cache of its own: keep nothing outside `cache`.", read_twice
+        ),
+        Case(
+            text,
+            "Keys and values of old places are computed anew in yours. Take them from the cache as they are.",
+            read_with_other_matrices,
+        ),
+        Case(text, NO_GRADIENT, gradient),
+        Case(lambda: text(dtype=torch.float32), SINGLE, read),
+    ),
+    hints=(
+        "x holds the new places alone. Their queries, keys and values are x @ w_q, x @ w_k, x @ w_v.",
+        'Where the cache is not empty: k = torch.cat([cache["k"], k], dim=1), the old ones first; v alike.',
+        'Write the long ones back: cache["k"], cache["v"] = k, v. The next call finds them there.',
+        "The new queries meet all keys: scores (B, n, T). window(n, T) is True where a new place may look.",
+    ),
+    mistakes=slips("""
+        cache["k"], cache["v"] = k, v -> pass
+            The cache stays empty: every call sees its own places alone. Write keys and values into it.
+        = k, v -> = k[:, -x.shape[1] :], v[:, -x.shape[1] :]
+            Your cache holds only what came last: each call overwrites it. Keep the long k and v, old and new.
+        dim=1 -> dim=0
+            You append along the batch. Time is dimension 1: the old places (B, T, d), then the new ones.
+        [cache["k"], k] -> [k, cache["k"]]
+        [cache["v"], v] -> [v, cache["v"]]
+            The new places stand before the old ones in yours, and the mask hides the wrong ones: old first.
+        [cache["k"], k] -> [k, cache["k"]]
+            Your keys begin with the new ones and your values with the old ones: old first, both times.
+        v = torch.cat( -> q = torch.cat([cache["q"], q], dim=1); v = torch.cat(
+        cache["k"], cache["v"] = k, v -> cache["q"], cache["k"], cache["v"] = q, k, v
+        window(x.shape[1] -> window(q.shape[1]
+            You keep the queries too, and answer for all old places again. Only the new ones ask: (B, n, d).
+        scores = scores.masked_fill(~window(x.shape[1], k.shape[1]), -torch.inf) -> pass
+            Nothing is hidden in yours: of several new places the first sees those after it.
+        ~window -> window
+            Your mask is upside down: masked_fill fills where its mask is True. Fill where `window` is False.
+        window(x.shape[1], k.shape[1]) -> window(k.shape[1], k.shape[1])[: x.shape[1]]
+            You take the first rows of the triangle. The new places are the last ones: window(n, T).
+        k.shape[-1] ** 0.5 -> 1
+            You do not divide by √d. Without it scores grow with the width of a key, and softmax hardens.
+        k.shape[-1] ** 0.5 -> x.shape[-1] ** 0.5
+            You divide by √D, the width of x. What counts is the width of a key: √d.
+        k.shape[-1] ** 0.5 -> k.shape[1] ** 0.5
+            You divide by the root of how many places there are. What counts is the width of a key: √d.
+        dim=-1 -> dim=1
+            Your columns sum to one. Each new place shares out its weight over the keys: the last dimension.
+        if cache: -> if True:
+            The cache is {} at first: there is nothing to take from it then.
+    """)
+    + (
+        (
+            keeps_x,
+            "You keep x, and compute all keys and values again in every call. The numbers are right and no work is "
+            "saved: keep keys and values.",
+        ),
+    ),
+)
+
+
+def broken_next(ids, cache, tokens, places, look, readout):
+    """Logits (B, n, V) for what follows each new token: ids (B, n), cache {} at first, tables (V, D) and (T, D)."""
+    n = ids.shape[1]
+    x = tokens[ids] + places[:n]  # (B, n, D): what stands there, and where
+    x = x + look(x, cache)  # a head with a cache: afterwards cache["k"] holds one key for each place so far
+    return readout(x)
+
+
+def mended_next(ids, cache, tokens, places, look, readout):
+    n = ids.shape[1]
+    past = cache["k"].shape[1] if cache else 0  # so many places are read already
+    x = tokens[ids] + places[past : past + n]  # (B, n, D): what stands there, and where
+    x = x + look(x, cache)  # a head with a cache: afterwards cache["k"] holds one key for each place so far
+    return readout(x)
+
+
+def writer(B=3, chunks=(3, 1, 2, 1), D=6, V=9, places=11):
+    """Ids (B, T), cut so, and what the step is given: tables, matrices of the head, and of the readout."""
+    shapes = "V D, P D, D D, D D, D D, D V"
+    sizes = {"B": B, "D": D, "V": V, "P": places}
+    return torch.randint(V, (B, sum(chunks))), chunks, list(tensors(shapes, sizes=sizes, scale=1.0)())
+
+
+def steps(answer, ids, chunks, given):
+    """For `Case.ask`: the logits of each call."""
+    tokens, places, *matrices, out = given
+    cache = {}
+
+    def look(x, cache):
+        own = {key: cache[key] for key in ("k", "v") if key in cache}  # a student may keep more in it
+        seen = my_cached(x, own, *matrices, my_window)
+        cache.update(own)
+        return seen
+
+    return [answer(part, cache, tokens, places, look, lambda x: x @ out) for part in ids.split(list(chunks), dim=1)]
+
+
+def which_call(answer, solution, arguments):
+    """In which call it goes wrong: the first, one with a single new token, or one with several."""
+    got, right = steps(answer, *fresh(arguments)), steps(solution, *fresh(arguments))
+    wrong = next(call for call in range(len(right)) if not same(got[call], right[call]))
+    n, before = arguments[1][wrong], sum(arguments[1][:wrong])
+    if not wrong:
+        return "With an empty cache it is wrong already, and there the function was right: places 0 to n - 1."
+    return f"The call with {n} new behind {before} is wrong: they stand at places {before} to {before + n - 1}, from 0."
+
+
+NEXT = Exercise(
+    lesson=LESSON,
+    title="Find the bug: a cache that forgets the place",
+    solution=mended_next,
+    returns="logits for what follows each new token, (B, n, V)",
+    in_place=True,
+    cases=(
+        Case(writer, which_call, steps),
+        Case(lambda: writer(1, (1, 1, 1), 4), "With one text and one token at a time it is wrong.", steps),
+        Case(lambda: writer(2, (1, 3, 4, 3)), "Up to the last place of the table it is wrong.", steps),
+    ),
+    stub=broken_next,
+    hints=(
+        "Read one text twice: all at once, and token by token with a cache. Which is the first call that differs?",
+        "In the second call ids holds one token. Which place does it have in the text, and which vector of `places` "
+        "does it get?",
+        'cache["k"] is (B, T, D): it knows how many places were read before. At first the cache is empty.',
+        "past = ... before `look` is called, for that makes the cache longer; then places[past : past + n].",
+    ),
+    mistakes=slips("""
+        past : past + n -> : n
+            The bug is still there: in every call the new tokens get places 0 to n - 1, as if the text began there.
+            In training all tokens come in one call, with an empty cache, so the loss notices nothing.
+        past = cache["k"].shape[1] if cache else 0 -> past = len(cache)
+            len(cache) is 2 as soon as it holds keys and values. How many places they have is cache["k"].shape[1].
+        cache["k"].shape[1] -> cache["k"].shape[0]
+            shape[0] of the keys is how many texts are read at once. Places are their dimension 1.
+        cache["k"].shape[1] -> cache["k"].shape[-1]
+            shape[-1] of the keys is how wide they are. Places are their dimension 1.
+        cache["k"].shape[1] -> cache["k"].shape[1] + 1
+            One too far: after three tokens, at places 0, 1 and 2, the next place is 3, which is cache["k"].shape[1].
+        cache["k"].shape[1] -> cache["k"].shape[1] - 1
+            One too few: the first new token gets the place of the last old one.
+        past : past + n -> past, None
+            All tokens of a call get one place, the first. n tokens have n places: places[past : past + n].
+        x = tokens[ids] + places[past : past + n] -> x = tokens[ids] + (places[:n] if not past else 0)
+            Behind the first call no place is added at all. Every token has one.
+        places[past : past + n] -> 0
+            Without places the calls agree with each other, and nobody knows where a token stands. Add the right ones.
+        x = x + look(x, cache) -> x = x + look(x, {})
+            The head gets an empty cache in every call: it sees the new tokens alone.
+        places[past : past + n] -> places[-n:]
+            You take the last places of the table. The text has only come as far as its own length.
+        x = x + look(x, cache) -> x = look(x, cache)
+            The place is right, but the residual around look is lost: x + ...
+    """),
+)
+
+
+EXERCISES = [CACHED, NEXT]
