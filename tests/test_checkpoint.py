@@ -176,6 +176,7 @@ def test_a_finished_run_opens_where_nothing_can_be_written(tmp_path, monkeypatch
         ({"steps": STEPS + 1}, "step 1 the learning rate was"),
         ({"weight_decay": 0.1}, "weight_decay was 0.0 and is 0.1"),
         ({"clip": None}, "clip was 1.0 and is None"),
+        ({"optimiser": lambda model: torch.optim.SGD(model.parameters())}, "optimiser was AdamW and is SGD"),
     ],
 )
 def test_a_run_asked_for_with_other_settings_says_which(tmp_path, options, words):

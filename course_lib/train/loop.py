@@ -41,14 +41,16 @@ def fit(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 500,
     progress: bool = True,
+    optimiser: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
 ) -> History:
     """Train `model` for `steps` batches with AdamW (Loshchilov and Hutter, 2019) and return its `History`.
 
-    loss_fn(model, batch) -> scalar loss. clip bounds the global gradient norm (Pascanu et al., 2013, section 3.2;
-    None and 0 leave it). schedule(step, steps) multiplies lr; None keeps lr constant. On a CUDA device that can do
-    it, bf16 autocast is on. watch(step) is called before the first step, every watch_every steps and at the end; its
-    results are kept. checkpoint: a file, written every checkpoint_every steps and at the end; if it exists, the run
-    goes on from it exactly as if it had not stopped, given the same batches from their start.
+    loss_fn(model, batch) -> scalar loss. optimiser: a function model -> another optimiser than AdamW, with a weight
+    decay of its own; each step's learning rate goes to all of its groups. clip bounds the global gradient norm (Pascanu
+    et al., 2013, section 3.2; None and 0 leave it). schedule(step, steps) multiplies lr; None keeps lr constant. On a
+    CUDA device that can do it, bf16 autocast is on. watch(step) is called before the first step, every watch_every
+    steps and at the end; its results are kept. checkpoint: a file, written every checkpoint_every steps and at the end;
+    if it exists, the run goes on from it exactly as if it had not stopped, given the same batches from their start.
 
     An interrupt ends the run between two steps, and model and history so far are kept; a second one raises
     KeyboardInterrupt at once. Raises FloatingPointError when loss or gradient is not finite, with the weights of the
@@ -60,9 +62,9 @@ def fit(
     device = torch.device(device or pick_device())
     checkpoint = checkpoint and Path(checkpoint).expanduser()
     model.to(device)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay)
+    stepper = optimiser(model) if optimiser else torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay)
     history, batches = History(), iter(batches)
-    settings = {"weight_decay": weight_decay, "clip": clip or None}
+    settings = {"weight_decay": weight_decay, "clip": clip or None, "optimiser": type(stepper).__name__}
 
     def rate(step: int) -> float:
         return lr * (schedule(step, steps) if schedule else 1.0)
@@ -72,10 +74,10 @@ def fit(
         _check_same_run(checkpoint, history, saved, settings, steps, rate)
         for _ in islice(batches, len(history.loss)):  # drawn and dropped, so that the next one is the right one
             pass
-        restore(model, optimiser, loss_fn)
+        restore(model, stepper, loss_fn)
     history.interrupted = False
     first, before, began = len(history.loss), history.seconds, time.perf_counter()
-    taken = Steps(model, optimiser, history, clip, at_once=_reading_is_free(device))
+    taken = Steps(model, stepper, history, clip, at_once=_reading_is_free(device))
     bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
 
     def look(step: int) -> None:
@@ -89,7 +91,7 @@ def fit(
     def save() -> None:
         history.seconds = before + time.perf_counter() - began
         if checkpoint:
-            save_run(checkpoint, model, optimiser, loss_fn, history, settings)
+            save_run(checkpoint, model, stepper, loss_fn, history, settings)
 
     bar = tqdm(range(first, steps), initial=first, total=steps, disable=not progress, leave=False, unit="step")
     shown = began
@@ -166,7 +168,7 @@ def _check_numbers(steps: int, clip: float | None) -> None:
 
 def _check_same_run(path: Path, history: History, saved: dict, asked: dict, steps: int, rate: Callable) -> None:
     """Raise ValueError where the run at `path` was trained otherwise than is asked for now."""
-    done = len(history.loss)
+    done, saved = len(history.loss), {"optimiser": "AdamW"} | saved  # runs from before there was a choice
     found = [f"{name} was {saved.get(name)} and is {asked[name]}" for name in asked if saved.get(name) != asked[name]]
     if done > steps:
         found.append(f"it has {done} steps, and {steps} are asked for")
@@ -177,5 +179,5 @@ def _check_same_run(path: Path, history: History, saved: dict, asked: dict, step
     if found:
         raise ValueError(
             f"{path} is a run with other settings: {'; '.join(found)}. Ask for it as it was trained (lr, schedule, "
-            "steps, weight_decay, clip), delete it, or name another file."
+            "steps, weight_decay, clip, optimiser), delete it, or name another file."
         )
