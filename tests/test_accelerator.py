@@ -9,6 +9,8 @@ this file runs itself in one of its own, once, and each test below reads what ca
 import json
 import subprocess
 import sys
+import warnings
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -29,6 +31,8 @@ from course_lib.attention import (
 )
 from course_lib.block import Block, Encoder
 from course_lib.decode import beam_search, greedy
+from course_lib.decoder import Decoder, DecoderConfig
+from course_lib.gpt import GPT, GPTConfig
 from course_lib.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.lstm import GRU, LSTM
 from course_lib.multi_head import MultiHead
@@ -270,6 +274,39 @@ def trains_without_a_look(model, drawn, loss_fn):
     assert len(history.loss) == 3 and looks == [(3,), (3,)]
 
 
+TINY = GPTConfig(vocab_size=11, max_len=9, d_model=6, n_heads=2, n_layers=2, dropout=0.5)
+
+
+@cases(tied=(TINY,), untied=(replace(TINY, tied=False),), after=(replace(TINY, pre_norm=False),))
+def gpt(config):
+    model, cache = there(GPT, config), [{}, {}]
+    for mask in (None, allowed(2, 6)):
+        backward(model(ids(2, 6), mask), through=model)
+    assert model(ids(2, 5), allowed(2, 5), cache).device == model(ids(2, 1), allowed(2, 6), cache).device
+
+
+@cases(alone=(4,), shared=(2,), one=(1,))
+def decoder(n_kv_heads):
+    model = there(lambda: Decoder(DecoderConfig(11, 9, 8, 4, 2, 12, n_kv_heads)))
+    for mask in (None, allowed(2, 6)):
+        backward(model(ids(2, 6), mask), through=model)
+    for masks in ((None, None, None), (allowed(2, 4), allowed(2, 6), allowed(2, 7))):
+        cache = [{}, {}]
+        for T, mask in zip((4, 2, 1), masks, strict=True):
+            backward(model(ids(2, T), mask, cache), through=model)
+            cache = [{name: part.detach() for name, part in kept.items()} for kept in cache]
+
+
+@case
+def training_a_gpt():
+    batches_of_texts = ((torch.zeros(2, 6).long(), torch.zeros(2, 6).long()) for _ in range(3))
+
+    def loss_fn(model, batch):
+        return masked_loss(model(batch[0]), batch[1])
+
+    trains_without_a_look(there(GPT, TINY), batches_of_texts, loss_fn)
+
+
 # --- who listens
 
 
@@ -293,6 +330,14 @@ def recording_attention():
     with capture(model, "*.weights") as maps:
         model(ids(2, 5), None, ids(2, 4))[0].sum().backward()
     assert maps.grad("decoder.attention.weights").shape == (2, 4, 1, 5)
+
+
+@case
+def recording_shared_heads():
+    model = there(lambda: Decoder(DecoderConfig(11, 9, 8, 4, 2, 12, 2)))
+    with capture(model, "*.weights") as maps:
+        model(ids(2, 5)).sum().backward()
+    assert maps.grad("blocks.1.attention.weights").shape == (2, 1, 4, 5, 5)
 
 
 @case
@@ -321,6 +366,17 @@ def searching(make):
     looks.clear()
     beam_search(**model.decoding(ids(2, 5)), max_len=4, width=3)
     assert len(looks) == 4 + 1 and looks[-1] == (2, 4)  # and once more for what was written
+
+
+@cases(greedy=({"temperature": 0},), drawn=({"top_k": 3, "top_p": 0.5},), again=({"cache": False},))
+def generating(knobs):
+    model = there(GPT, TINY)
+    looks.clear()
+    assert model.generate([[1, 2, 3], [4]], 5, **knobs) == [[BACK] * 5] * 2 and looks == [(2,)] * 5
+    looks.clear()
+    with warnings.catch_warnings(action="ignore"):  # that the window slides
+        assert model.generate([[1] * 20, [4]], 4, **knobs) == [[BACK] * 4] * 2 and looks == [(2,)] * 4
+    assert model.generate([[1, 2]], 4, stop=[BACK], **knobs) == [[]]
 
 
 looks = []

