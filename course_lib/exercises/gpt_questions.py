@@ -97,7 +97,7 @@ PROMPT = Investigation(
         | what a line of the prompt holds | past tense | capitals |
         |:--|:--|:--|
         | word -> its answer | 0.92 (0.92 to 0.92) | 0.63 (0.62 to 0.67) |
-        | word -> the answer of another word | XX (XX to XX) | XX (XX to XX) |
+        | word -> the answer of another word | 0.22 (0.00 to 0.46) | 0.57 (0.50 to 0.62) |
         | -> answer | 0.19 (0.08 to 0.29) | 0.13 (0.00 to 0.25) |
         | answer | 0.17 (0.08 to 0.25) | 0.00 (0.00 to 0.00) |
 
