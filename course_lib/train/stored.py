@@ -35,12 +35,13 @@ class Recipe:
     """How one model is made: its layer with its `sizes`, and the run that trains it as a language model of the plays.
 
     `backwards`: it reads the text from its end, and predicts the character before. `about`: what it is, for the card.
-    Names are "module:name": `reader` is the model around the layer, `batches`, `loss` and `bits` train and measure it.
+    Names are "module:name": `reader` is the model around the layer (or the whole model, where there is no layer),
+    `batches`, `loss` and `bits` (per token) train and measure it. `half`: stored in half precision.
     """
 
     about: str
-    layer: str
-    sizes: tuple[int, ...]
+    layer: str | None
+    sizes: tuple[float, ...]
     lr: float
     steps: int
     backwards: bool = False
@@ -52,10 +53,13 @@ class Recipe:
     batches: str = "course_lib.language_model:streams"
     loss: str = "course_lib.language_model:TruncatedBPTT"
     bits: str = "course_lib.language_model:bits_per_character"
+    optimiser: str | None = None
+    half: bool = False
 
     def model(self, vocab_size: int) -> nn.Module:
-        """A new model with weights drawn at random: token ids (B, T), state -> logits (B, T, vocab_size), state."""
-        return resolve_name(self.reader)(vocab_size, resolve_name(self.layer)(*self.sizes))
+        """A new model with weights drawn at random: ids (B, T) -> logits (B, T, vocab_size), and states if any."""
+        parts = (resolve_name(self.layer)(*self.sizes),) if self.layer else self.sizes
+        return resolve_name(self.reader)(vocab_size, *parts)
 
 
 # One layer each, about 100,000 weights; the learning rate is the best of 0.004, 0.008, 0.016 on validation scenes.
@@ -78,6 +82,22 @@ RECIPES = {
         lr=8e-3,
         steps=4_000,
         backwards=True,
+    ),
+    "plays_gpt": Recipe(
+        "GPT of four blocks, 160 wide, reading 128 subwords (1,000 merges)",
+        None,
+        (128, 160, 4, 4, 0.1),
+        lr=0.02,
+        steps=5_000,
+        batch=16,
+        chunk=128,
+        tokenizer="course_lib.next_token:subwords",
+        reader="course_lib.next_token:small_gpt",
+        batches="course_lib.next_token:windows",
+        loss="course_lib.next_token:next_token_loss",
+        bits="course_lib.next_token:bits_per_token",
+        optimiser="course_lib.next_token:three_rounds",
+        half=True,
     ),
 }
 
@@ -129,25 +149,29 @@ def train(name: str, steps: int | None = None, progress: bool = True) -> tuple[n
     seed_everything(recipe.seed)
     device, texts = pick_device(), {split: plays.text(split) for split in ("train", "validation", "test")}
     tokenizer = resolve_name(recipe.tokenizer)(texts["train"])
-    ids = {split: tokenizer.encode(text) for split, text in texts.items()}
-    if recipe.backwards:
-        ids = {split: text.flip(0) for split, text in ids.items()}
-    model, bits = recipe.model(len(tokenizer)).to(device), resolve_name(recipe.bits)
+    ids = tokenizer.encode(texts["train"])
+    ids = ids.flip(0) if recipe.backwards else ids
+    model, loss = recipe.model(len(tokenizer)).to(device), resolve_name(recipe.loss)
+    optimiser = resolve_name(recipe.optimiser) if recipe.optimiser else None
 
-    def look(step: int) -> list[float]:
-        return [step, round(bits(model, ids["validation"][:33_000]), 4)]
+    def bits(split: str, characters: int | None = None) -> float:
+        """Per character of the split, or of its first characters: what the tokens that they are cut into cost."""
+        text = texts[split][-(characters or 0) :] if recipe.backwards else texts[split][:characters]
+        tokens = tokenizer.encode(text).flip(0) if recipe.backwards else tokenizer.encode(text)
+        return round(resolve_name(recipe.bits)(model, tokens) * len(tokens) / len(text), 4)
 
     history = fit(
         model,
-        resolve_name(recipe.batches)(ids["train"], recipe.batch, recipe.chunk),
-        resolve_name(recipe.loss)(),
+        resolve_name(recipe.batches)(ids, recipe.batch, recipe.chunk),
+        loss() if isinstance(loss, type) else loss,
         steps=steps,
         lr=recipe.lr,
         schedule=lambda step, _: cosine(step, recipe.steps),
         device=device,
-        watch=look,
+        watch=lambda step: [step, bits("validation", 33_000)],
         watch_every=250,
         progress=progress,
+        optimiser=optimiser,
     )
     record = {
         "command": f"python -m course_lib.train.stored {name}",
@@ -158,7 +182,7 @@ def train(name: str, steps: int | None = None, progress: bool = True) -> tuple[n
         "weights": sum(p.numel() for p in model.parameters()),
         "steps": steps,
         "seconds": round(history.seconds),
-        "test_bits": round(bits(model, ids["test"]), 4),
+        "test_bits": bits("test"),
         "curve": [seen for _, seen in history.watched],
         "recipe": asdict(recipe) | {"sizes": list(recipe.sizes)},
     }
@@ -167,13 +191,10 @@ def train(name: str, steps: int | None = None, progress: bool = True) -> tuple[n
 
 def save(name: str, model: nn.Module, record: dict) -> Path:
     """Write data/checkpoints/<name>.safetensors; the old file stays whole until the new one is."""
-    path = CHECKPOINTS / f"{name}.safetensors"
+    path, dtype = CHECKPOINTS / f"{name}.safetensors", torch.half if RECIPES[name].half else torch.float32
+    weights = {key: value.to(dtype).contiguous() for key, value in model.state_dict().items()}
     with beside(path) as new:
-        save_file(
-            {key: value.contiguous() for key, value in model.state_dict().items()},
-            new,
-            metadata={"format": FORMAT, "record": json.dumps(record)},
-        )
+        save_file(weights, new, metadata={"format": FORMAT, "record": json.dumps(record)})
     return path
 
 
@@ -181,17 +202,18 @@ def cards() -> str:
     """A card for each stored model, in Markdown: what it is, command, seed, commit, time, final bits."""
     parts = [
         "# Models that the course trained\n\nThis file is written by `python -m course_lib.train.stored`. Weights "
-        "are safetensors: plain numbers, no code.\nAll are character models of the plays "
+        "are safetensors: plain numbers, no code.\nAll are language models of the plays "
         "([card of the corpus](../README.md)), trained on its train split; bits per\ncharacter are those of its "
         "test plays. A model of this size writes like a play and means nothing by it."
     ]
     for name, recipe in RECIPES.items():
         if (CHECKPOINTS / f"{name}.safetensors").exists():
             r = load(name)[1]
+            tokens = "characters" if recipe.layer else "subwords"
             parts.append(
                 f"## `{name}`\n\n{recipe.about}; {r['weights']:,} weights; {r['test_bits']:.3f} bits per "
                 f"character on the test plays{' read backwards' if recipe.backwards else ''}.\n\n"
-                f"{r['steps']:,} steps of {recipe.batch} × {recipe.chunk} characters, learning rate "
+                f"{r['steps']:,} steps of {recipe.batch} × {recipe.chunk} {tokens}, learning rate "
                 f"{recipe.lr:g}, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
                 f"thread), commit {r['commit']}.\n\nAgain: `python -m course_lib.train.stored {name}`"
             )
