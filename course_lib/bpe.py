@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import torch
 
-from course_lib.tokenizers import UNKNOWN, _indices, _must_be_text
+from course_lib.tokenizers import UNKNOWN, check_string, indices
 
 Tokens = Sequence[str]
 Pieces = Mapping[Tokens, int]  # how often each piece occurs
@@ -40,7 +40,7 @@ def cut(text: str, digits: bool = False) -> list[str]:
     if there is one, or else white space. With `digits` every digit is cut out before that, as for SmolLM2. What is a
     letter, Python's table of Unicode says. Raises TypeError for no string, ValueError for half a character.
     """
-    _must_be_text(text, "cut")
+    check_string(text, "cut")
     return [piece for part in (DIGIT.split(text) if digits else [text]) for piece in PIECE.findall(part)]
 
 
@@ -183,7 +183,7 @@ class BPE:
         Bytes that are no UTF-8, as a model may write them, give U+FFFD. Raises TypeError for anything but whole
         numbers, ValueError for a shape other than (T,) or an index outside the vocabulary.
         """
-        return b"".join(map(self.token_bytes, _indices(ids, len(self)))).decode(errors="replace")
+        return b"".join(map(self.token_bytes, indices(ids, len(self)))).decode(errors="replace")
 
     def token_bytes(self, index: int) -> bytes:
         """The bytes that one token stands for, which may be half a character; for a special, those of its name."""
@@ -229,7 +229,7 @@ def _check_parts(vocab: Tokens, merges: Sequence[Pair], specials: Tokens, alphab
         fine = isinstance(tokens, list | tuple) and all(isinstance(token, str) for token in tokens)
         _check_that(fine, TypeError, f"Needed is a list of tokens (a merge is two), each a string, not {tokens!r:.60}.")
     _check_that(all(len(pair) == 2 for pair in merges), ValueError, "A merge is two tokens, (left, right).")
-    _must_be_text("".join((*vocab, *specials)), "BPE")
+    check_string("".join((*vocab, *specials)), "BPE")
     rest, lost = Counter(vocab) - Counter(specials), sorted(Counter(specials) - Counter({*vocab}))
     twice = [token for token, n in rest.items() if n > 1]
     odd = [token for token in rest if alphabet == "bytes" and not BYTE.keys() >= set(token)]

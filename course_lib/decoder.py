@@ -19,7 +19,7 @@ from course_lib.attention import attend
 from course_lib.generate import generate
 from course_lib.llama_weights import from_gguf, from_llama
 from course_lib.positions import rotate
-from course_lib.sequences import check_sizes, token_ids, visible
+from course_lib.sequences import check_sizes, check_text, text_places, token_ids
 
 
 def rms_norm(x: Tensor, gain: Tensor, eps: float = 1e-5) -> Tensor:
@@ -169,9 +169,9 @@ class Decoder(nn.Module):
     def states(self, ids: Tensor, mask: Tensor | None = None, cache: list[dict] | None = None) -> Tensor:
         """What `read_out` reads, (B, T, D): V numbers a place are many, whoever needs a few places picks them here."""
         ids = token_ids("ids", ids, self.embed, shortest=1)
-        before = cache[0]["k"].shape[2] if cache and cache[0] else 0  # tokens that the cache holds
-        _check_text(self, before + ids.shape[1], ids, mask, cache)
-        places, allowed = _seen(ids, mask, before)
+        past = cache[0]["k"].shape[2] if cache and cache[0] else 0  # tokens that the cache holds
+        check_text(self, ids, mask, cache, past)
+        places, allowed = _seen(ids, mask, past)
         x = self.embed(ids)  # (B, T, D)
         for block, kept in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
             x = block(x, places, allowed, kept)
@@ -204,16 +204,15 @@ class Decoder(nn.Module):
         return ours
 
 
-def _seen(ids: Tensor, mask: Tensor | None, before: int) -> tuple[Tensor, Tensor | None]:
-    """The places of ids (B, T) that follow `before` others, (T,) or (B, 1, T), and what each may look at."""
-    T = ids.shape[1]
-    here = torch.arange(before, before + T, device=ids.device)  # (T,)
-    if mask is None and T in (1, before + T):  # all of it, or the triangle that the kernel knows
+def _seen(ids: Tensor, mask: Tensor | None, past: int) -> tuple[Tensor, Tensor | None]:
+    """The places of ids (B, T) that follow `past` others, (T,) or (B, 1, T), and what each may look at."""
+    here, T_all = text_places(ids, past=past), past + ids.shape[1]  # (T,): columns; with padding, places are others
+    if mask is None and len(here) in (1, T_all):  # all of it, or the triangle that the kernel knows
         return here, None
-    there = torch.arange(before + T, device=ids.device)  # (T_all,)
+    there = torch.arange(T_all, device=ids.device)  # (T_all,)
     if mask is None:
         return here, there <= here[:, None]  # (T, T_all)
-    places = mask.cumsum(dim=1)[:, None, before:] - 1  # (B, 1, T), from the first real token
+    places = text_places(ids, mask, past)[:, None]  # (B, 1, T)
     # Padding looks at itself alone, for a softmax over nothing would be 0 / 0; nothing real looks at padding.
     return places, (there < here[:, None]) & mask[:, None, None] | (there == here[:, None])  # (B, 1, T, T_all)
 
@@ -226,22 +225,6 @@ def _check_sizes(config: DecoderConfig) -> None:
         raise ValueError(f"Equal groups of heads share keys: n_heads must be a multiple of n_kv_heads; got {got}.")
     if (d_head := config.d_head or config.d_model / config.n_heads) % 2:
         raise ValueError(f"Each head turns pairs of numbers: its width must be a whole, even number; got {d_head:g}.")
-
-
-def _check_text(model: Decoder, T_all: int, ids: Tensor, mask: Tensor | None, cache: list | None) -> None:
-    if cache is not None and len(cache) != len(model.blocks):
-        raise ValueError(f"A cache is one dict for each of the {len(model.blocks)} blocks; got {len(cache)}.")
-    if T_all > model.max_len:
-        raise ValueError(f"This model reads {model.max_len} tokens, the text has {T_all}: hand over its end.")
-    if mask is None:
-        return
-    if mask.dtype != torch.bool:
-        raise TypeError(f"A mask is boolean, True = a real token; got {mask.dtype}. Compare: ids != padding.")
-    if mask.shape != (len(ids), T_all):
-        got = f"{(len(ids), T_all)}; got {tuple(mask.shape)}"
-        raise ValueError(f"The mask must be (batch, time), the tokens in the cache counted too: {got}.")
-    if visible(mask) and (mask[:, :-1] & ~mask[:, 1:]).any():
-        raise ValueError("Padding stands on the left, before a text: this mask has padding after a real token.")
 
 
 def _check_weights(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:

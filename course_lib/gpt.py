@@ -17,7 +17,7 @@ from torch import Tensor
 
 from course_lib.block import Block, LayerNorm
 from course_lib.generate import generate
-from course_lib.sequences import check_sizes, token_ids, visible
+from course_lib.sequences import check_sizes, check_text, text_places, token_ids
 
 ACTIVATIONS = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),  # what GPT-1, GPT-2 and GPT-3 computed
@@ -108,7 +108,8 @@ class GPT(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor | None = None, cache: list[dict] | None = None) -> Tensor:
         ids = token_ids("The text", ids, self.tokens, shortest=1)
-        past = _check_text(self, ids, mask, cache)
+        past = cache[0]["own"]["k"].shape[2] if cache and cache[0] else 0  # tokens that the cache holds
+        check_text(self, ids, mask, cache, past)
         x = self.dropout(self.tokens(ids) + self.places(text_places(ids, mask, past)))  # (B, T, D)
         for block, kept in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
             x = block(x, mask, causal=True, cache=kept)
@@ -150,14 +151,6 @@ class GPT(nn.Module):
         return ours.train(model.training)
 
 
-def text_places(ids: Tensor, mask: Tensor | None, past: int) -> Tensor:
-    """The place of each of ids (B, T), of which `past` tokens stand before: (T,), or (B, T) counted from the first
-    real token of its row where there is a mask (B, past + T); padding gets place 0."""
-    if mask is None:
-        return torch.arange(past, past + ids.shape[1], device=ids.device)
-    return (mask.cumsum(dim=1) - 1).clamp(min=0)[:, past:]
-
-
 def _check_config(config: GPTConfig) -> None:
     sizes = {name: getattr(config, name) for name in ("vocab_size", "max_len", "d_model", "n_heads", "n_layers")}
     sizes |= {} if config.d_ff is None else {"d_ff": config.d_ff}
@@ -176,31 +169,6 @@ def _check_config(config: GPTConfig) -> None:
         raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {config.activation!r}.")
     if not config.eps >= 0:
         raise ValueError(f"eps is added to a variance and must be 0 or more; got {config.eps}.")
-
-
-def _check_text(model: GPT, ids: Tensor, mask: Tensor | None, cache: list[dict] | None) -> int:
-    """How many tokens the cache holds."""
-    if cache is not None and len(cache) != len(model.blocks):
-        raise ValueError(f"The cache must be a list of {len(model.blocks)} dicts, one a block; got {len(cache)}.")
-    past = cache[0]["own"]["k"].shape[2] if cache and cache[0] else 0
-    T_all = past + ids.shape[1]
-    if T_all > model.max_len:
-        raise ValueError(
-            f"The text is {T_all} tokens long, and this model was taught {model.max_len} places: cut it, or let "
-            "`generate` slide a window over it."
-        )
-    if mask is not None:
-        if (mask.dtype, mask.shape) != (torch.bool, (len(ids), T_all)):
-            raise ValueError(
-                f"The mask must be bool, {(len(ids), T_all)}, True at real tokens, for what the cache holds and what "
-                f"is new; got {mask.dtype}, {tuple(mask.shape)}."
-            )
-        if visible(mask) and (mask[:, :-1] & ~mask[:, 1:]).any():
-            raise ValueError(
-                "The mask has padding behind a real token. Padding must stand on the left, so that all rows end "
-                "together; on the right it needs no mask, for nothing looks ahead."
-            )
-    return past
 
 
 def _check_copied(model) -> GPTConfig:

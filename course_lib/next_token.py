@@ -1,4 +1,4 @@
-"""Predicting the next token: batches of windows, the loss, bits on held-out text, and the stored GPT's parts. Lesson 07.
+"""Predicting the next token: windows of a text, the loss, bits on held-out text, the stored GPT's parts. Lesson 07.
 
 Shapes: B batch, T tokens that a model reads, N tokens of a text, V vocab_size. Batch first, always.
 """
@@ -19,9 +19,10 @@ from course_lib.muon import Muon, split
 def windows(ids: Tensor, batch: int, length: int, seed: int = 0) -> Iterator[Tensor]:
     """Endless batches (batch, length + 1): stretches of the text from anywhere, each place as likely as the other.
 
-    ids (N,). One token more than a model reads: the last one is only an answer. Raises ValueError for a text that is
-    no longer than `length`, and for a size below 1.
+    ids (N,), a tensor or a list. One token more than a model reads: the last one is only an answer. Raises ValueError
+    for a text that is no longer than `length`, and for a size below 1.
     """
+    ids = torch.as_tensor(ids)
     _check_windows(ids, batch, length)
     generator = torch.Generator().manual_seed(seed)
     while True:
@@ -42,16 +43,18 @@ def bits_per_token(model: nn.Module, ids: Tensor, length: int | None = None) -> 
     only the second half of a window is asked; so the first half of the first is not, nor is what fills no window.
     Raises ValueError for a text no longer than `length` and for one below 2.
     """
-    length = model.max_len if length is None else length
+    ids, length = torch.as_tensor(ids), model.max_len if length is None else length
     _check_windows(ids, 1, length, shortest=2)
     device, training = next(model.parameters()).device, model.training
     skipped, total, rows = length // 2, 0.0, ids.unfold(0, length + 1, length - length // 2)  # (rows, T + 1)
     model.eval()
-    for some in rows.to(device).split(64):
-        logits = model(some[:, :-1])[:, skipped:]  # (B, T - skipped, V)
-        total += F.cross_entropy(logits.flatten(0, 1), some[:, skipped + 1 :].flatten(), reduction="sum")
-    model.train(training)
-    return float(total) / (len(rows) * (length - skipped)) / math.log(2)
+    try:
+        for some in rows.to(device).split(max(1, 2048 // length)):  # logits of 2,048 tokens at a time fit anywhere
+            logits = model(some[:, :-1])[:, skipped:]  # (B, T - skipped, V)
+            total += F.cross_entropy(logits.flatten(0, 1), some[:, skipped + 1 :].flatten(), reduction="sum")
+    finally:
+        model.train(training)
+    return total.tolist() / (len(rows) * (length - skipped)) / math.log(2)
 
 
 def subwords(text: str) -> BPE:

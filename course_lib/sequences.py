@@ -1,4 +1,4 @@
-"""What every model of the course is handed: token ids, lengths, sequences of vectors, states; checked without waiting.
+"""What every model of the course is handed: token ids, lengths, masks, vectors, states; checked without waiting.
 
 Shapes: B batch, T time, D d_in, H d_hidden, L n_layers. Batch first, always.
 
@@ -56,6 +56,50 @@ def token_ids(name: str, ids, embed: nn.Embedding, shortest: int = 0) -> Tensor:
             f"{name} must hold ids from 0 to {embed.num_embeddings - 1}; got {int(ids.min())} ... {int(ids.max())}."
         )
     return ids.long()
+
+
+def text_places(ids: Tensor, mask: Tensor | None = None, past: int = 0) -> Tensor:
+    """The place of each of ids (B, T) in its text, of which `past` tokens were read before: (T,), counted from 0.
+
+    With a mask (B, past + T), True = a real token, (B, T), counted from the first real token of each row: so padding on
+    the left moves nothing. Padding gets place 0.
+    """
+    if mask is None:
+        return torch.arange(past, past + ids.shape[1], device=ids.device)
+    return (mask.cumsum(dim=1) - 1).clamp(min=0)[:, past:]
+
+
+def check_text(model: nn.Module, ids: Tensor, mask: Tensor | None, cache: list[dict] | None, past: int) -> None:
+    """Raise ValueError or TypeError, in words, unless a language model can read ids (B, T) behind `past` others.
+
+    The model has `blocks`, of which each has a dict in the cache, and reads max_len tokens; the mask is bool
+    (B, past + T), its padding on the left.
+    """
+    T_all = past + ids.shape[1]
+    if cache is not None and len(cache) != len(model.blocks):
+        raise ValueError(f"The cache must be a list of {len(model.blocks)} dicts, one a block; got {len(cache)}.")
+    if T_all > model.max_len:
+        raise ValueError(
+            f"The text is {T_all} tokens long, and this model reads {model.max_len}: cut it, or let `generate` slide a "
+            "window over it."
+        )
+    if mask is None:
+        return
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        got = getattr(mask, "dtype", type(mask).__name__)
+        raise TypeError(f"The mask must be a tensor of bool, True = a real token; got {got}. Compare: ids != padding.")
+    if mask.shape != (len(ids), T_all):
+        raise ValueError(
+            f"The mask must be (batch, time) = {(len(ids), T_all)}, for what the cache holds and what is new; got "
+            f"{tuple(mask.shape)}."
+        )
+    if mask.device != ids.device:
+        raise ValueError(f"The mask is on {mask.device}, the text on {ids.device}: move one of them.")
+    if visible(mask) and (mask[:, :-1] & ~mask[:, 1:]).any():
+        raise ValueError(
+            "The mask has padding behind a real token. Padding must stand on the left, so that all rows end together; "
+            "on the right it needs no mask, for nothing looks ahead."
+        )
 
 
 def whole_lengths(lengths, longest: int, n_sequences: int | None = None) -> Tensor:

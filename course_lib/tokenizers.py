@@ -25,7 +25,7 @@ class CharTokenizer:
     """
 
     def __init__(self, text: str) -> None:
-        _must_be_text(text, "CharTokenizer")
+        check_string(text, "CharTokenizer")
         if not text:
             raise ValueError("CharTokenizer got an empty text: give it the characters it shall know.")
         self.vocab = [UNKNOWN, *sorted(set(text) - {UNKNOWN})]
@@ -37,7 +37,7 @@ class CharTokenizer:
 
     def encode(self, text: str) -> torch.Tensor:
         """The index of every character of `text`, int64 (T,); raises TypeError if it is not a string."""
-        _must_be_text(text, "encode")
+        check_string(text, "encode")
         return torch.tensor([self._index.get(character, 0) for character in text], dtype=torch.long)
 
     def decode(self, ids: torch.Tensor | Iterable[int]) -> str:
@@ -46,7 +46,7 @@ class CharTokenizer:
         Raises TypeError for numbers that are not whole, ValueError for a shape other than (T,) or an index
         outside the vocabulary.
         """
-        return "".join(self.vocab[i] for i in _indices(ids, len(self)))
+        return "".join(self.vocab[i] for i in indices(ids, len(self)))
 
     def to_json(self) -> str:
         """The vocabulary as JSON, to keep beside a model; `from_json` reads it."""
@@ -98,10 +98,10 @@ class WordTokenizer:
     def split(self, sentence: str | Sequence[str]) -> list[str]:
         """The tokens of a sentence; a list of tokens stays as it is. Raises TypeError for anything else."""
         if isinstance(sentence, str):
-            _must_be_text(sentence, "WordTokenizer")
+            check_string(sentence, "WordTokenizer")
             return list(sentence) if self.characters else words(sentence)
         if isinstance(sentence, list | tuple) and all(isinstance(token, str) for token in sentence):
-            _must_be_text(" ".join(sentence), "WordTokenizer")
+            check_string(" ".join(sentence), "WordTokenizer")
             return list(sentence)
         raise TypeError(f"A sentence is a string or a list of tokens, not {type(sentence).__name__}.")
 
@@ -132,7 +132,7 @@ class WordTokenizer:
         Raises TypeError for numbers that are not whole, ValueError for a shape other than (T,) or an index
         outside the vocabulary.
         """
-        found = _indices(ids, len(self))
+        found = indices(ids, len(self))
         found = found[: found.index(self.end)] if self.end in found else found
         return [self.vocab[i] for i in found if i not in (self.start, self.padding)]
 
@@ -156,13 +156,16 @@ class WordTokenizer:
 
 def words(text: str) -> list[str]:
     """The words and the punctuation marks of a text, in any script; a hyphen or an apostrophe stays with its word."""
-    _must_be_text(text, "words")
+    check_string(text, "words")
     spaced = (f" {c} " if unicodedata.category(c)[0] in "PS" and c not in "-'\u2019" else c for c in text)
     return "".join(spaced).translate(UNSEEN).split()
 
 
-def _indices(ids: torch.Tensor | Iterable[int], size: int) -> list[int]:
-    """`ids` (T,) as a list, each from 0 to size - 1; raises what `decode` raises."""
+def indices(ids: torch.Tensor | Iterable[int], size: int) -> list[int]:
+    """`ids` (T,) as a list of whole numbers from 0 to size - 1, for a `decode`.
+
+    Raises TypeError for numbers that are not whole, ValueError for a shape other than (T,) or an index outside.
+    """
     try:
         ids = torch.as_tensor(ids if isinstance(ids, torch.Tensor) else list(ids))
     except (TypeError, ValueError, RuntimeError) as error:
@@ -179,7 +182,11 @@ def _indices(ids: torch.Tensor | Iterable[int], size: int) -> list[int]:
     return ids.tolist()
 
 
-def _must_be_text(text: object, where: str) -> None:
+def check_string(text: object, where: str) -> None:
+    """Raise TypeError, in words, for what is no string, ValueError for half a character (a lone surrogate).
+
+    where: who asks, the first words of the sentence.
+    """
     if not isinstance(text, str):
         raise TypeError(f"{where} needs a string, not {type(text).__name__}.")
     try:

@@ -36,6 +36,7 @@ from course_lib.gpt import GPT, GPTConfig
 from course_lib.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.lstm import GRU, LSTM
 from course_lib.multi_head import MultiHead
+from course_lib.next_token import bits_per_token, next_token_loss, windows
 from course_lib.pairs import batches, masked_loss, shift
 from course_lib.positions import (
     LearnedPositions,
@@ -299,12 +300,16 @@ def decoder(n_kv_heads):
 
 @case
 def training_a_gpt():
-    batches_of_texts = ((torch.zeros(2, 6).long(), torch.zeros(2, 6).long()) for _ in range(3))
+    trains_without_a_look(there(GPT, TINY), windows(torch.zeros(30).long(), 2, 6), next_token_loss)
 
-    def loss_fn(model, batch):
-        return masked_loss(model(batch[0]), batch[1])
 
-    trains_without_a_look(there(GPT, TINY), batches_of_texts, loss_fn)
+@case
+def measuring_a_gpt():
+    model = there(GPT, TINY)
+    for text in (ids(10), ids(9000)):
+        looks.clear()
+        bits_per_token(model, text)
+        assert looks == [()]  # one number, at the end
 
 
 # --- who listens

@@ -1,6 +1,7 @@
 """course_lib/sequences.py: what is checked where, ids and lengths in every form, rows taken from any state."""
 
 from collections import namedtuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,17 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from course_lib.sequences import check_sizes, full_precision, map_state, select_rows, token_ids, visible, whole_lengths
+from course_lib.sequences import (
+    check_sizes,
+    check_text,
+    full_precision,
+    map_state,
+    select_rows,
+    text_places,
+    token_ids,
+    visible,
+    whole_lengths,
+)
 
 
 def test_values_are_visible_on_the_cpu_while_the_code_runs():
@@ -62,6 +73,49 @@ def test_token_ids_in_every_form(ids):
 def test_bad_ids_are_refused_in_words(ids, error, words):
     with pytest.raises(error, match=words):
         token_ids("The text", ids, nn.Embedding(5, 2), shortest=1)
+
+
+def test_places_are_counted_from_the_first_real_token():
+    """text_places: without padding, with it, behind a cache."""
+    ids, mask = torch.zeros(2, 4).long(), torch.tensor([[True] * 4, [False, False, True, True]])
+    assert text_places(ids).tolist() == [0, 1, 2, 3] and text_places(ids[:, :1], past=5).tolist() == [5]
+    assert text_places(ids, mask).tolist() == [[0, 1, 2, 3], [0, 0, 0, 1]]
+    assert text_places(ids[:, :1], mask, 3).tolist() == [[3], [1]]
+
+
+READER = SimpleNamespace(max_len=5, blocks=[0, 0])  # what a check knows of a language model
+THREE = torch.zeros(2, 3).long()
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones(2, 5) > 0, torch.tensor([[False] * 5, [False] * 4 + [True]])])
+@pytest.mark.parametrize("cache", [None, [{}, {}]])
+def test_a_text_that_fits_is_let_through(mask, cache):
+    check_text(READER, THREE, mask, cache, past=2)
+
+
+@pytest.mark.parametrize(
+    "mask, cache, past, error, words",
+    [
+        (None, [{}], 0, ValueError, "a list of 2 dicts, one a block; got 1"),
+        (None, [], 0, ValueError, "got 0"),
+        (None, None, 3, ValueError, "The text is 6 tokens long, and this model reads 5: cut it, or let `generate`"),
+        (torch.ones(2, 3), None, 0, TypeError, "tensor of bool, True = a real token; got torch.float32. Compare"),
+        ([[True] * 3] * 2, None, 0, TypeError, "got list"),
+        (np.ones((2, 3), dtype=bool), None, 0, TypeError, "a tensor of bool, .*; got bool"),
+        (torch.ones(2, 3) > 0, None, 1, ValueError, r"= \(2, 4\), for what the cache holds .*; got \(2, 3\)"),
+        (torch.ones(1, 3) > 0, None, 0, ValueError, r"= \(2, 3\), .*; got \(1, 3\)"),
+        (torch.ones(2, 3, device="meta") > 0, None, 0, ValueError, "The mask is on meta, the text on cpu: move one"),
+        (torch.tensor([[True] * 3, [True, False, True]]), None, 0, ValueError, "padding behind a real token"),
+    ],
+)
+def test_a_text_that_does_not_fit_is_refused_in_words(mask, cache, past, error, words):
+    with pytest.raises(error, match=words):
+        check_text(READER, THREE, mask, cache, past)
+
+
+def test_a_mask_on_a_device_is_not_looked_at():
+    wrong = torch.tensor([[True, False, True]]).to("meta")
+    check_text(READER, torch.zeros(1, 3, device="meta").long(), wrong, None, past=0)
 
 
 @pytest.mark.parametrize(

@@ -1,36 +1,51 @@
 """Models that the course trained: what their cards say is so, they come back whole, and a bad file is refused."""
 
 import json
+import math
+import random
 import subprocess
 import sys
+from dataclasses import replace
+from functools import cache
+from pkgutil import resolve_name
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+from course_lib import language_model, next_token
 from course_lib.data import plays
+from course_lib.gpt import GPT, GPTConfig
 from course_lib.language_model import bits_per_character
+from course_lib.next_token import bits_per_token
 from course_lib.tokenizers import CharTokenizer
 from course_lib.train import stored
 from course_lib.train.stored import CHECKPOINTS, RECIPES, cards, load, save, train
 
 
-@pytest.fixture(scope="module")
-def unread():
-    """The test plays as ids."""
-    return CharTokenizer(plays.text("train")).encode(plays.text("test"))
+@cache
+def unread(tokenizer):
+    """The test plays as ids of the tokenizer with this name."""
+    return resolve_name(tokenizer)(plays.text("train")).encode(plays.text("test"))
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_stored_model_is_worth_what_its_record_says(name, unread):
-    model, record = load(name)
+def slow_if_large(name):
+    """A GPT reads each token of the test plays twice: half a minute."""
+    return name if RECIPES[name].layer else pytest.param(name, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [slow_if_large(name) for name in RECIPES])
+def test_a_stored_model_is_worth_what_its_record_says(name):
+    (model, record), recipe = load(name), RECIPES[name]
     assert not model.training and record["command"].endswith(name)
     assert record["weights"] == sum(p.numel() for p in model.parameters())
-    read = unread.flip(0) if RECIPES[name].backwards else unread
-    assert abs(bits_per_character(model, read) - record["test_bits"]) < 2e-3
+    read = unread(recipe.tokenizer)
+    per_character = len(read) / len(plays.text("test"))
+    found = resolve_name(recipe.bits)(model, read.flip(0) if recipe.backwards else read) * per_character
+    assert abs(found - record["test_bits"]) < 2e-3
     steps, bits = zip(*record["curve"], strict=True)
-    assert steps[0] == 0 and steps[-1] == record["steps"] == RECIPES[name].steps
-    assert bits[-1] < 2.3 < 6 < bits[0]
+    assert steps[0] == 0 and steps[-1] == record["steps"] == recipe.steps
+    assert bits[-1] < 2.3 < 0.9 * math.log2(record["vocab_size"]) * per_character < bits[0]
 
 
 def test_models_that_are_compared_have_about_the_same_number_of_weights():
@@ -54,8 +69,8 @@ def test_a_run_makes_a_model_that_comes_back_as_it_was(tmp_path, monkeypatch):
 
 
 def test_unknown_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path, monkeypatch):
-    with pytest.raises(LookupError, match="no model called 'plays_gpt'. There are: plays_rnn"):
-        load("plays_gpt")
+    with pytest.raises(LookupError, match="no model called 'plays_bert'. There are: plays_rnn"):
+        load("plays_bert")
     weights = {key: value.contiguous() for key, value in load("plays_rnn")[0].state_dict().items()}
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
     with pytest.raises(FileNotFoundError, match="python -m course_lib.train.stored plays_rnn"):
@@ -111,12 +126,107 @@ def test_nothing_is_imported_that_no_recipe_needs_before_a_model_is_asked_for():
 
 def test_a_recipe_makes_a_new_model_of_its_layer():
     for recipe in RECIPES.values():
-        model = recipe.model(7)
-        assert (
-            recipe.layer.endswith(f":{type(model.rnn).__name__}")
-            and (model.rnn.d_in, model.rnn.d_hidden) == recipe.sizes[:2]
-        )
-        assert model(torch.zeros(2, 3, dtype=torch.long))[0].shape == (2, 3, 7)
+        model, ids = recipe.model(7), torch.zeros(2, 3, dtype=torch.long)
+        if recipe.layer:
+            assert recipe.layer.endswith(f":{type(model.rnn).__name__}")
+            assert (model.rnn.d_in, model.rnn.d_hidden) == recipe.sizes[:2]
+            assert model(ids)[0].shape == (2, 3, 7)
+        else:
+            assert model.config == GPTConfig(7, *recipe.sizes) and model(ids).shape == (2, 3, 7)
+
+
+# --- other kinds of recipes, each on a small text and for some steps
+
+
+def a_text(seed, length):
+    draw = random.Random(seed)
+    return " ".join(draw.choice(["thou", "art", "a", "noble", "knave", "said", "he,", "!"]) for _ in range(length))[
+        :length
+    ]
+
+
+TEXTS = {"train": a_text(0, 20_000), "validation": a_text(1, 34_000), "test": a_text(2, 18_000)}
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """The recipe of the GPT and one that reads backwards, made small, their texts and their folder."""
+    small = {
+        "gpt": replace(RECIPES["plays_gpt"], sizes=(8, 32, 2, 1, 0.1), steps=4, batch=2, chunk=8),
+        "back": replace(RECIPES["plays_backward"], sizes=(4, 8), steps=3, batch=2, chunk=8),
+    }
+    monkeypatch.setattr(stored, "RECIPES", small)
+    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
+    monkeypatch.setattr(plays, "text", TEXTS.get)
+    threads = torch.get_num_threads()
+    yield small
+    torch.set_num_threads(threads)
+
+
+def test_a_recipe_without_a_layer_is_a_whole_model(tiny):
+    model, record = train("gpt", progress=False)
+    assert isinstance(model, GPT) and not model.training
+    assert model.config == GPTConfig(record["vocab_size"], 8, 32, 2, 1, 0.1)
+    assert record["vocab_size"] == len(next_token.subwords(TEXTS["train"]))
+    assert [step for step, _ in record["curve"]] == [0, 4]
+    assert record["recipe"]["layer"] is None and record["recipe"]["sizes"] == [8, 32, 2, 1, 0.1]
+
+
+def test_bits_of_subwords_are_said_per_character(tiny):
+    """A token's bits times tokens over characters: so models that cut a text differently can be compared."""
+    model, record = train("gpt", progress=False)
+    tokens = next_token.subwords(TEXTS["train"])
+    for text, said in ((TEXTS["test"], record["test_bits"]), (TEXTS["validation"][:33_000], record["curve"][-1][1])):
+        ids = tokens.encode(text)
+        assert len(ids) < len(text) / 2
+        assert abs(bits_per_token(model, ids) * len(ids) / len(text) - said) < 1e-4
+
+
+def test_half_precision_halves_a_file_and_hardly_moves_the_logits(tiny):
+    model, record = train("gpt", progress=False)
+    path = save("gpt", model, record)
+    half, kept = path.stat().st_size, load_file(path)
+    assert {part.dtype for part in kept.values()} == {torch.float16}
+    back, same = load("gpt")
+    assert same == json.loads(json.dumps(record))
+    for name, weight in back.state_dict().items():
+        assert weight.dtype == torch.float32 and torch.equal(weight, model.state_dict()[name].half().float())
+    ids = torch.randint(record["vocab_size"], (4, 8))
+    expected = model(ids)
+    assert (back(ids) - expected).abs().max() < 5e-3 * expected.abs().max()
+    stored.RECIPES["gpt"] = replace(tiny["gpt"], half=False)
+    whole = save("gpt", model, record).stat().st_size
+    assert 0.45 < half / whole < 0.6
+    assert torch.equal(load("gpt")[0](ids), expected)
+
+
+@pytest.mark.parametrize("name, expected", [("gpt", next_token.three_rounds), ("back", None)])
+def test_a_recipe_may_name_its_optimiser(tiny, monkeypatch, name, expected):
+    taken, fit = [], stored.fit
+    monkeypatch.setattr(stored, "fit", lambda *args, **how: taken.append(how["optimiser"]) or fit(*args, **how))
+    train(name, steps=1, progress=False)
+    assert taken == [expected]
+
+
+def test_a_backwards_recipe_reads_every_text_from_its_end(tiny, monkeypatch):
+    read, streams = [], language_model.streams
+    monkeypatch.setattr(language_model, "streams", lambda ids, *sizes: read.append(ids) or streams(ids, *sizes))
+    model, record = train("back", progress=False)
+    tokens = CharTokenizer(TEXTS["train"])
+    assert any(torch.equal(ids, tokens.encode(TEXTS["train"][::-1])) for ids in read)
+    for text, said in ((TEXTS["test"], record["test_bits"]), (TEXTS["validation"][-33_000:], record["curve"][-1][1])):
+        assert abs(bits_per_character(model, tokens.encode(text[::-1])) - said) < 1e-4
+    path = save("back", model, record)
+    assert {part.dtype for part in load_file(path).values()} == {torch.float32}
+
+
+def test_a_card_says_what_a_model_reads_and_which_way(tiny):
+    for name in tiny:
+        model, record = train(name, steps=1, progress=False)
+        save(name, model, record)
+    gpt, back = cards().split("## ")[1:]
+    assert gpt.startswith("`gpt`") and "2 × 8 subwords" in gpt and "backwards" not in gpt
+    assert back.startswith("`back`") and "2 × 8 characters" in back and "test plays read backwards" in back
 
 
 def test_the_cards_are_those_of_the_stored_models():

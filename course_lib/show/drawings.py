@@ -4,6 +4,7 @@ ax = unrolled(["$x_1$", "$x_2$"], ["", "$y$"])
 arrow(ax, (0.3, 1.1), (0.7, 1.1), ORANGE)
 """
 
+import re
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
@@ -109,7 +110,8 @@ def painted_text(
     image = ax.imshow(grid, cmap=PAINT, vmin=-limit, vmax=limit, aspect="auto", extent=(0, width, len(rows), 0))
     for r, row in enumerate(rows):
         look = {"family": FONT, "fontsize": TEXT_SIZE, "parse_math": False}
-        ax.text(0, r + 0.5, drawable(row.replace("\n", "↵"), FONT), va="center_baseline", **look)
+        for few in re.finditer(r"\S{1,5}", row.replace("\n", "↵")):  # a font rounds its widths; few go astray
+            ax.text(few.start(), r + 0.5, drawable(few.group(), FONT), va="center_baseline", **look)
     ax.set_axis_off()
     ax.set_title(title)
     if scale:

@@ -24,8 +24,6 @@ from course_lib.train import cosine, fit, pick_device, seed_everything
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "data" / "checkpoints"
 FORMAT = "unrolled weights 1"
-
-
 # What every record holds: `cards` and lessons read it.
 RECORD = {"command", "seed", "commit", "machine", "vocab_size", "weights", "steps", "seconds", "test_bits", "curve"}
 
@@ -69,11 +67,7 @@ RECIPES = {
     "plays_lstm": Recipe("LSTM, 118 units", "course_lib.lstm:LSTM", (64, 118), lr=1.6e-2, steps=10_000),
     "plays_gru": Recipe("GRU, 138 units", "course_lib.lstm:GRU", (64, 138), lr=8e-3, steps=10_000),
     "plays_forward": Recipe(
-        "two-layer LSTM, 96 units a layer, reading forwards",
-        "course_lib.lstm:LSTM",
-        (64, 96, 2),
-        lr=8e-3,
-        steps=4_000,
+        "two-layer LSTM, 96 units a layer, reading forwards", "course_lib.lstm:LSTM", (64, 96, 2), lr=8e-3, steps=4_000
     ),
     "plays_backward": Recipe(
         "two-layer LSTM, 96 units a layer, reading backwards",
