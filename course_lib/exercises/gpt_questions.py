@@ -64,7 +64,7 @@ _ASKED = questions("""
         That is a reason why it may be better. A larger model that had not read them would be a fair rival.
     - Its text is of our days, and the plays are old.
         That would count against it, and it does better all the same.
-    + Its text surely held the plays, and ours not.
+    + Its text very likely held the plays; ours, not.
         Yes: they are held out from our training alone. Part of what it predicts it may simply remember.
 """)
 QUIZ = [replace(one, lesson=LESSON) for one in _ASKED]

@@ -194,7 +194,9 @@ def race(names: list[str], seed: int, vocab_size: int, train: Tensor, rows: Tens
 
 
 def reached(curve: list[tuple]) -> float | None:
-    """Seconds until GOAL, on the line between two looks; None where it is not reached."""
+    """Seconds until GOAL, on the line between two looks, or at the first look; None where it is not reached."""
+    if curve[0][2] <= GOAL:
+        return curve[0][1]
     for (_, began, worse), (_, ended, better) in zip(curve, curve[1:], strict=False):
         if better <= GOAL < worse:
             return began + (ended - began) * (worse - GOAL) / (worse - better)
