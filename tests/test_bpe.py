@@ -79,7 +79,7 @@ def small():
 
 
 def test_one_line_by_hand():
-    """Sennrich et al.'s words: "es" stands nine times, then "est", and so on."""
+    """pair_counts: Sennrich et al.'s words: "es" stands nine times, then "est", and so on."""
     pieces = Counter(LINES.split())
     counts = pair_counts(pieces)
     assert counts["e", "s"] == counts["s", "t"] == 9 and counts["w", "e"] == 8 and counts["l", "o"] == 7

@@ -104,7 +104,7 @@ def test_rms_norm_takes_no_mean_away():
 
 
 def test_a_gate_opens_and_closes():
-    """GatedFeedForward, by hand: swish(z) = z sigmoid(z) of one product times the other."""
+    """GatedFeedForward, GatedFeedForward.forward: by hand, swish(z) = z sigmoid(z) of one product times the other."""
     layer = GatedFeedForward(1, 1)
     for part in layer.parameters():
         nn.init.ones_(part)

@@ -110,7 +110,7 @@ def painted_text(
     image = ax.imshow(grid, cmap=PAINT, vmin=-limit, vmax=limit, aspect="auto", extent=(0, width, len(rows), 0))
     for r, row in enumerate(rows):
         look = {"family": FONT, "fontsize": TEXT_SIZE, "parse_math": False}
-        for few in re.finditer(r"\S{1,5}", row.replace("\n", "↵")):  # a font rounds its widths; few go astray
+        for few in re.finditer(".{1,5}", row.replace("\n", "↵")):  # a font rounds its widths; few go astray
             ax.text(few.start(), r + 0.5, drawable(few.group(), FONT), va="center_baseline", **look)
     ax.set_axis_off()
     ax.set_title(title)
