@@ -108,7 +108,21 @@ LESSONS = (
             "train/published.py",
         ),
     ),
-    Lesson(8, "bert", "BERT", "What if the model may look both ways?"),
+    Lesson(
+        8,
+        "bert",
+        "BERT",
+        "What if the model may look both ways?",
+        (
+            "wordpiece.py",
+            "masked_words.py",
+            "bert_weights.py",
+            "bert.py",
+            "bert_heads.py",
+            "data/emoji.py",
+            "data/play_tasks.py",
+        ),
+    ),
     Lesson(9, "vit", "Vision Transformer", "Is an image a sentence of patches?"),
 )
 
