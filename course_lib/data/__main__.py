@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from course_lib.data import dates, digits, grammar, interface, long_memory, order, plays, word_tasks
+from course_lib.data import dates, digits, emoji, grammar, interface, long_memory, order, play_tasks, plays, word_tasks
 from course_lib.data.beside import write_beside
 
 README = Path(__file__).resolve().parents[2] / "data" / "README.md"
@@ -19,7 +19,7 @@ is written by `python -m course_lib.data`.
 
 def readme() -> str:
     """The whole text of data/README.md: an opening and the card of every corpus."""
-    corpora = (plays, dates, grammar, interface, digits, long_memory, order, word_tasks)
+    corpora = (plays, dates, grammar, interface, digits, long_memory, order, word_tasks, emoji, play_tasks)
     return "\n".join([OPENING, *(corpus.card() for corpus in corpora)])
 
 

