@@ -29,12 +29,17 @@ from course_lib.attention import (
     causal_mask,
     padding_mask,
 )
+from course_lib.bert import Bert, BertConfig, mean_state
+from course_lib.bert_heads import Choice, Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
+from course_lib.bert_labels import best_span, label_loss
 from course_lib.block import Block, Encoder
 from course_lib.decode import beam_search, greedy
 from course_lib.decoder import Decoder, DecoderConfig
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.lstm import GRU, LSTM
+from course_lib.masked_words import Masked
+from course_lib.masked_words import masked_loss as masked_words_loss
 from course_lib.multi_head import MultiHead
 from course_lib.next_token import bits_per_token, next_token_loss, windows
 from course_lib.pairs import batches, masked_loss, shift
@@ -296,6 +301,40 @@ def decoder(n_kv_heads):
         for T, mask in zip((4, 2, 1), masks, strict=True):
             backward(model(ids(2, T), mask, cache), through=model)
             cache = [{name: part.detach() for name, part in kept.items()} for kept in cache]
+
+
+def a_bert():
+    return Bert(BertConfig(11, 9, 6, 2, 2, 0.5))
+
+
+@case
+def bert():
+    model = there(a_bert)
+    for segments, mask in ((None, None), (ids(2, 6), allowed(2, 6))):
+        states = model(ids(2, 6), segments, mask)
+        backward(states, model.pool(states), mean_state(states, mask), through=model)
+    mix = there(LayerMix, 3)
+    backward(mix(model.layers(ids(2, 6))), through=mix)
+
+
+@cases(
+    one=(Classifier, (3,), (2,)), tags=(Tagger, (3,), (2, 6)), span=(SpanFinder, (), (2, 2)), choice=(Choice, (), (2,))
+)
+def bert_heads(head, sizes, labels):
+    model = there(lambda: head(a_bert(), *sizes))
+    shape = (2, 3, 6) if head is Choice else (2, 6)
+    label_loss(model, (ids(*shape), ids(*shape), allowed(*shape), ids(*labels))).backward()
+    if head is SpanFinder:
+        assert best_span(model(ids(2, 6), None, allowed(2, 6)), allowed(2, 6)).device.type == "chip"
+
+
+@cases(words=(False,), pairs=(True,))
+def masked_words(pairs):
+    model = there(lambda: MaskedWords(a_bert(), pairs))
+    batch = Masked(ids(2, 6), ids(2, 6), allowed(2, 6), ids(3), ids(3), ids(2) if pairs else None)
+    loss = masked_words_loss(model, batch)
+    loss.backward()
+    assert loss.device == batch.ids.device
 
 
 @case

@@ -20,6 +20,8 @@ from course_lib.attention import (
     attend,
     causal_mask,
 )
+from course_lib.bert import Bert, BertConfig
+from course_lib.bert_heads import Classifier, MaskedWords, Tagger
 from course_lib.block import Block
 from course_lib.decoder import Decoder, DecoderConfig
 from course_lib.gpt import GPT, GPTConfig
@@ -201,6 +203,24 @@ def test_biases(bucket, n_buckets):
         return [scores + module(T_q, T_k) + alibi_bias(2, T_q, scores.dtype)[..., :T_k]]
 
     compiles(biased, *[(vectors(2, t, t - 2),) for t in LENGTHS])
+
+
+def read(b, t, padded):
+    mask = torch.arange(t) < torch.randint(1, t + 1, (b, 1)) if padded else None
+    return torch.randint(11, (b, t)), torch.randint(2, (b, t)), mask
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_bert(padded):
+    model = Bert(BertConfig(11, 20, 8, 2, 1, 0.0, pooler=False)).double()
+    compiles(One(model), *[read(b, t, padded) for b, t in zip(SIZES, LENGTHS, strict=True)])
+
+
+@pytest.mark.parametrize("head", ["one", "tags", "words"])
+def test_heads_of_a_bert(head):
+    bert = Bert(BertConfig(11, 20, 8, 2, 1, 0.0, pooler=head == "one"))
+    make = {"one": lambda: Classifier(bert, 3), "tags": lambda: Tagger(bert, 3), "words": lambda: MaskedWords(bert)}
+    compiles(One(make[head]().double()), *[read(b, t, True) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
 @pytest.mark.parametrize("padded", [False, True])

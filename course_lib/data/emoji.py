@@ -20,17 +20,17 @@ GROUPS = (
     "Activities", "Animals & Nature", "Food & Drink", "Objects", "People & Body", "Smileys & Emotion", "Symbols",
     "Travel & Places",
 )  # fmt: skip
+BAG_OF_WORDS = ("0.29", "0.38", "0.47", "0.53")  # of test names, as measured; a test measures it again
 SHARES = {"test": 0.25, "validation": 0.1}  # of the families of a group; train has the rest
 # Words in which the names of one family differ: gender, number, direction, size, colour; and words that tell nothing.
 GENDER = set("man men woman women male female person people boy boys girl girls adult child".split())
 VARIED = set(
     """
-    older bride happy one two three four five six seven eight nine ten eleven twelve thirty first second third last next
-    double oclock left right up down leftwards rightwards upwards downwards clockwise anticlockwise facing front pointing
-    oncoming small medium large heavy light dark slightly loudly negative squared
-    black white red blue green yellow orange purple brown pink
-    open closed raised lowered full new waxing waning crescent gibbous quarter symbol sign
-    an and at for from in of on or over the then to with without
+    older bride happy one two three four five six seven eight nine ten eleven twelve thirty first second third last
+    next double oclock left right up down leftwards rightwards upwards downwards clockwise anticlockwise facing
+    front pointing oncoming small medium large heavy light dark slightly loudly negative squared black white red
+    blue green yellow orange purple brown pink open closed raised lowered full new waxing waning crescent gibbous
+    quarter symbol sign an and at for from in of on or over the then to with without
 """.split()
 )
 
@@ -126,7 +126,7 @@ one family, and only its first name is here, so that nothing is on two sides but
 names of their own. A hash of the family draws the split, within each group.
 
 **Baselines.** The largest group of train: {most:.2f} of the test names. A bag of words (logistic regression): about
-@BOW@ of them with 40, 100, 300 and all labels.
+{", ".join(BAG_OF_WORDS)} of them with 40, 100, 300 and all labels.
 
 **Not to be concluded.** That a model understands pictures: it sees names. Names of related things share a word still
 (*sun behind cloud*, *cloud with rain*), so a bag of words learns something. The groups are illustrative, Unicode says:
