@@ -162,27 +162,27 @@ def _answer(split: str):
 
 
 def _names(split: str):
-    rare = _rare_words()
-    people = {}
+    rare = _rare_words() - PEOPLES
+    speakers: dict[str, set[str]] = {}
     for row in plays.rows(split):
-        people.setdefault(row.play, set()).add(row.speaker)
+        speakers.setdefault(row.play, set()).add(row.speaker)
+    parts = {play: {word for name in names for word in name.split()} for play, names in speakers.items()}
     for row in plays.rows(split):
         words = _words(_spoken(row)) if row.speaker else []
         if 6 <= len(words) <= 60:
-            tags = [_tag(word, people[row.play], rare) for word in words]
+            tags = [_tag(word, speakers[row.play], parts[row.play], rare) for word in words]
             if set(tags) != {"other"} or int(sha256(row.text)[:4], 16) % 8 == 0:
                 yield Tagged(words, tags)
 
 
-def _tag(word: str, people: set[str], rare: set[str]) -> str:
+def _tag(word: str, speakers: set[str], parts: set[str], rare: set[str]) -> str:
     """A person of this play, if the word is part of a speaker's name and stands for nothing else; or a place."""
-    name = re.sub(r"'\w*$", "", word)
-    if not name[:1].isupper():
+    if not word[0].isupper():
         return "other"
-    if name in PLACES and name.upper() not in people:
+    name = re.sub(r"'\w*$", "", word)
+    if name in PLACES and name.upper() not in speakers:
         return "place"
-    named = any(name.upper() in speaker.split() for speaker in people)
-    return "person" if named and name.lower() in rare - PEOPLES else "other"
+    return "person" if name.upper() in parts and name.lower() in rare else "other"
 
 
 @lru_cache(maxsize=1)
