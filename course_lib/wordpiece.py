@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from course_lib.bpe import _check_sizes, learn_merges
-from course_lib.tokenizers import _indices, _must_be_text
+from course_lib.tokenizers import check_string, indices
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 GOES_ON = "##"  # what a piece begins with that is not the first of its word
@@ -49,7 +49,7 @@ def clean(text: str, uncased: bool = True) -> str:
     marks says Python's table of Unicode, newer than Hugging Face's: some 400 rare ones are left out here alone.
     Raises TypeError for no string, ValueError for half a character.
     """
-    _must_be_text(text, "WordPiece")
+    check_string(text, "WordPiece")
     spaced = text.translate(SPACED)
     if not uncased:
         return spaced
@@ -159,14 +159,14 @@ class WordPiece:
         Raises TypeError for numbers that are not whole, ValueError for another shape or an index that is none.
         """
         hidden = () if specials else self.specials.values()
-        pieces = [self.vocab[i] for i in _indices(ids, len(self)) if i not in hidden]
+        pieces = [self.vocab[i] for i in indices(ids, len(self)) if i not in hidden]
         return " ".join(pieces).replace(f" {GOES_ON}", "")
 
     def _words(self, text: Words, specials: bool) -> list[list[int]]:
         """The indices of each word's pieces."""
         if isinstance(text, list):
             return [[i for part in self._words(_check_word(word), specials) for i in part] for word in text]
-        _must_be_text(text, "WordPiece")
+        check_string(text, "WordPiece")
         found = []
         for part in self._special.split(text) if specials else [text]:
             spelt = specials and part in self.specials
@@ -219,7 +219,7 @@ def _check_vocab(vocab: Sequence[str] | str | Path, specials: Sequence[str]) -> 
             raise ValueError(f"{path.name} is no vocab.txt: it holds no text in UTF-8, one piece a line.") from None
     if not isinstance(vocab, list | tuple) or not all(isinstance(piece, str) for piece in vocab):
         raise TypeError("A vocabulary is a list of pieces, each a string, or the path of a vocab.txt.")
-    _must_be_text("".join((*vocab, *specials)), "WordPiece")
+    check_string("".join((*vocab, *specials)), "WordPiece")
     if len(specials) != len(SPECIALS):
         raise ValueError("The specials are five: padding, unknown, class, separator and mask, in this order.")
     if missing := [name for name in specials if name not in vocab]:
