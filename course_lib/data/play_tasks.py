@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -107,7 +107,7 @@ def rows(task: str, split: str) -> list:
     return list(_drawn(task, split))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _drawn(task: str, split: str) -> list:
     found = {json.dumps(row): row for row in TASKS[task](split)}  # none twice
     return [found[key] for key in sorted(found, key=lambda key: sha256(f"play tasks {VERSION} {key}"))][: MOST[split]]

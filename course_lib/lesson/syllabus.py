@@ -120,6 +120,7 @@ LESSONS = (
             "bert_heads.py",
             "bert_labels.py",
             "masked_words.py",
+            "pretraining.py",
             "data/emoji.py",
             "data/baselines.py",
             "data/play_tasks.py",

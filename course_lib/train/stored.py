@@ -30,11 +30,13 @@ RECORD = {"command", "seed", "commit", "machine", "vocab_size", "weights", "step
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one model is made: its layer with its `sizes`, and the run that trains it as a language model of the plays.
+    """How one model is made: its layer with its `sizes`, and the run that trains it on the plays.
 
     `backwards`: it reads the text from its end, and predicts the character before. `about`: what it is, for the card.
     Names are "module:name": `reader` is the model around the layer (or the whole model, where there is no layer),
-    `batches`, `loss` and `bits` (per token) train and measure it. `half`: stored in half precision.
+    `batches`, `loss` and `bits` (per token) train and measure it. `masked`: it fills in masked pieces, so `batches` and
+    `bits` are handed the tokenizer too, and bits are per masked piece, not per character. `half`: stored in half
+    precision.
     """
 
     about: str
@@ -52,6 +54,7 @@ class Recipe:
     loss: str = "course_lib.language_model:TruncatedBPTT"
     bits: str = "course_lib.language_model:bits_per_character"
     optimiser: str | None = None
+    masked: bool = False
     half: bool = False
 
     def model(self, vocab_size: int) -> nn.Module:
@@ -91,6 +94,23 @@ RECIPES = {
         loss="course_lib.next_token:next_token_loss",
         bits="course_lib.next_token:bits_per_token",
         optimiser="course_lib.next_token:three_rounds",
+        half=True,
+    ),
+    "plays_bert": Recipe(
+        "BERT of four blocks, 160 wide, reading 3,000 pieces of words (WordPiece)",
+        None,
+        (128, 160, 4, 4, 0.1),
+        lr=0.01,
+        steps=10_000,
+        batch=16,
+        chunk=128,
+        tokenizer="course_lib.pretraining:play_pieces",
+        reader="course_lib.pretraining:small_bert",
+        batches="course_lib.pretraining:span_pairs",
+        loss="course_lib.masked_words:masked_loss",
+        bits="course_lib.pretraining:masked_bits",
+        optimiser="course_lib.pretraining:muon_on_blocks",
+        masked=True,
         half=True,
     ),
 }
@@ -135,7 +155,7 @@ def load(name: str) -> tuple[nn.Module, dict]:
 def train(name: str, steps: int | None = None, progress: bool = True) -> tuple[nn.Module, dict]:
     """Train the model called `name` by its recipe (or only the first `steps` of it) -> the model and its record.
 
-    record["curve"] lists [step, bits per character on validation scenes]. One CPU thread.
+    record["curve"] lists [step, bits per character (or masked piece) on validation scenes]. One CPU thread.
     """
     recipe = RECIPES[_known(name)]
     steps = steps or recipe.steps
@@ -147,16 +167,18 @@ def train(name: str, steps: int | None = None, progress: bool = True) -> tuple[n
     ids = ids.flip(0) if recipe.backwards else ids
     model, loss = recipe.model(len(tokenizer)).to(device), resolve_name(recipe.loss)
     optimiser = resolve_name(recipe.optimiser) if recipe.optimiser else None
+    more = (tokenizer,) if recipe.masked else ()
 
     def bits(split: str, characters: int | None = None) -> float:
         """Per character of the split, or of its first characters: what the tokens that they are cut into cost."""
         text = texts[split][-(characters or 0) :] if recipe.backwards else texts[split][:characters]
         tokens = tokenizer.encode(text).flip(0) if recipe.backwards else tokenizer.encode(text)
-        return round(resolve_name(recipe.bits)(model, tokens) * len(tokens) / len(text), 4)
+        per_token = resolve_name(recipe.bits)(model, tokens, *more)
+        return round(per_token if recipe.masked else per_token * len(tokens) / len(text), 4)
 
     history = fit(
         model,
-        resolve_name(recipe.batches)(ids, recipe.batch, recipe.chunk),
+        resolve_name(recipe.batches)(ids, *more, recipe.batch, recipe.chunk),
         loss() if isinstance(loss, type) else loss,
         steps=steps,
         lr=recipe.lr,
@@ -196,17 +218,18 @@ def cards() -> str:
     """A card for each stored model, in Markdown: what it is, command, seed, commit, time, final bits."""
     parts = [
         "# Models that the course trained\n\nThis file is written by `python -m course_lib.train.stored`. Weights "
-        "are safetensors: plain numbers, no code.\nAll are language models of the plays "
-        "([card of the corpus](../README.md)), trained on its train split; bits per\ncharacter are those of its "
+        "are safetensors: plain numbers, no code.\nAll have read the train split of the plays "
+        "([card of the corpus](../README.md)); bits per character, or per masked\npiece, are those of its "
         "test plays. A model of this size writes like a play and means nothing by it."
     ]
     for name, recipe in RECIPES.items():
         if (CHECKPOINTS / f"{name}.safetensors").exists():
             r = load(name)[1]
-            tokens = "characters" if recipe.layer else "subwords"
+            tokens = "characters" if recipe.layer else "pieces of words" if recipe.masked else "subwords"
+            unit = "masked piece" if recipe.masked else "character"
             parts.append(
                 f"## `{name}`\n\n{recipe.about}; {r['weights']:,} weights; {r['test_bits']:.3f} bits per "
-                f"character on the test plays{' read backwards' if recipe.backwards else ''}.\n\n"
+                f"{unit} on the test plays{' read backwards' if recipe.backwards else ''}.\n\n"
                 f"{r['steps']:,} steps of {recipe.batch} × {recipe.chunk} {tokens}, learning rate "
                 f"{recipe.lr:g}, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
                 f"thread), commit {r['commit']}.\n\nAgain: `python -m course_lib.train.stored {name}`"
@@ -240,7 +263,7 @@ def main() -> None:
     for name in parser.parse_args().names:
         model, record = train(name)
         print(
-            f"{save(name, model, record).name}: {record['test_bits']:.3f} bits per character on the test plays, "
+            f"{save(name, model, record).name}: {record['test_bits']:.3f} bits on the test plays, "
             f"{record['seconds'] / 60:.1f} minutes"
         )
     write_beside(CHECKPOINTS / "README.md", cards())
