@@ -13,20 +13,30 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from course_lib import language_model, next_token
+from course_lib import language_model, next_token, pretraining
+from course_lib.bert import BertConfig
+from course_lib.bert_heads import MaskedWords
 from course_lib.data import plays
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.language_model import bits_per_character
 from course_lib.next_token import bits_per_token
+from course_lib.pretraining import masked_bits
 from course_lib.tokenizers import CharTokenizer
 from course_lib.train import stored
 from course_lib.train.stored import CHECKPOINTS, RECIPES, cards, load, save, train
+from course_lib.wordpiece import WordPiece
+
+
+@cache
+def reader(tokenizer):
+    """The tokenizer with this name."""
+    return resolve_name(tokenizer)(plays.text("train"))
 
 
 @cache
 def unread(tokenizer):
-    """The test plays as ids of the tokenizer with this name."""
-    return resolve_name(tokenizer)(plays.text("train")).encode(plays.text("test"))
+    """The test plays as its ids."""
+    return reader(tokenizer).encode(plays.text("test"))
 
 
 def slow_if_large(name):
@@ -39,13 +49,14 @@ def test_a_stored_model_is_worth_what_its_record_says(name):
     (model, record), recipe = load(name), RECIPES[name]
     assert not model.training and record["command"].endswith(name)
     assert record["weights"] == sum(p.numel() for p in model.parameters())
-    read = unread(recipe.tokenizer)
+    tokenizer, read = reader(recipe.tokenizer), unread(recipe.tokenizer)
     per_character = len(read) / len(plays.text("test"))
-    found = resolve_name(recipe.bits)(model, read.flip(0) if recipe.backwards else read) * per_character
+    more, unit = ((tokenizer,), 1) if recipe.masked else ((), per_character)
+    found = resolve_name(recipe.bits)(model, read.flip(0) if recipe.backwards else read, *more) * unit
     assert abs(found - record["test_bits"]) < 2e-3
     steps, bits = zip(*record["curve"], strict=True)
     assert steps[0] == 0 and steps[-1] == record["steps"] == recipe.steps
-    assert bits[-1] < 2.3 < 0.9 * math.log2(record["vocab_size"]) * per_character < bits[0]
+    assert bits[-1] * per_character / unit < 2.3 and 0.9 * math.log2(record["vocab_size"]) * unit < bits[0]
 
 
 def test_models_that_are_compared_have_about_the_same_number_of_weights():
@@ -69,8 +80,8 @@ def test_a_run_makes_a_model_that_comes_back_as_it_was(tmp_path, monkeypatch):
 
 
 def test_unknown_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path, monkeypatch):
-    with pytest.raises(LookupError, match="no model called 'plays_bert'. There are: plays_rnn"):
-        load("plays_bert")
+    with pytest.raises(LookupError, match="no model called 'plays_t5'. There are: plays_rnn"):
+        load("plays_t5")
     weights = {key: value.contiguous() for key, value in load("plays_rnn")[0].state_dict().items()}
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
     with pytest.raises(FileNotFoundError, match="python -m course_lib.train.stored plays_rnn"):
@@ -127,7 +138,11 @@ def test_nothing_is_imported_that_no_recipe_needs_before_a_model_is_asked_for():
 def test_a_recipe_makes_a_new_model_of_its_layer():
     for recipe in RECIPES.values():
         model, ids = recipe.model(7), torch.zeros(2, 3, dtype=torch.long)
-        if recipe.layer:
+        if recipe.masked:
+            assert model.bert.config == BertConfig(7, *recipe.sizes)
+            words, pairs = model(ids)
+            assert words.shape == (2, 3, 7) and pairs.shape == (2, 2)
+        elif recipe.layer:
             assert recipe.layer.endswith(f":{type(model.rnn).__name__}")
             assert (model.rnn.d_in, model.rnn.d_hidden) == recipe.sizes[:2]
             assert model(ids)[0].shape == (2, 3, 7)
@@ -153,6 +168,7 @@ def tiny(tmp_path, monkeypatch):
     """The recipe of the GPT and one that reads backwards, made small, their texts and their folder."""
     small = {
         "gpt": replace(RECIPES["plays_gpt"], sizes=(8, 32, 2, 1, 0.1), steps=4, batch=2, chunk=8),
+        "bert": replace(RECIPES["plays_bert"], sizes=(20, 32, 2, 1, 0.1), steps=4, batch=2, chunk=20, half=False),
         "back": replace(RECIPES["plays_backward"], sizes=(4, 8), steps=3, batch=2, chunk=8),
     }
     monkeypatch.setattr(stored, "RECIPES", small)
@@ -180,6 +196,17 @@ def test_bits_of_subwords_are_said_per_character(tiny):
         ids = tokens.encode(text)
         assert len(ids) < len(text) / 2
         assert abs(bits_per_token(model, ids) * len(ids) / len(text) - said) < 1e-4
+
+
+def test_bits_of_masked_pieces_are_said_per_piece(tiny, monkeypatch):
+    few = WordPiece.train(TEXTS["train"], 60)
+    monkeypatch.setattr(pretraining, "play_pieces", lambda text: few)
+    model, record = train("bert", progress=False)
+    assert isinstance(model, MaskedWords) and record["vocab_size"] == 60
+    ids = few.encode(TEXTS["test"])
+    assert abs(masked_bits(model, ids, few) - record["test_bits"]) < 1e-4
+    save("bert", model, record)
+    assert "per masked piece" in cards() and load("bert")[1] == json.loads(json.dumps(record))
 
 
 def test_half_precision_halves_a_file_and_hardly_moves_the_logits(tiny):
