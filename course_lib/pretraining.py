@@ -44,6 +44,12 @@ def span_pairs(ids: Tensor, tokenizer: WordPiece, batch: int, length: int, seed:
         yield masked(spans(a, b, tokenizer), tokenizer, follows, generator=generator, **how)
 
 
+def many_blanks(ids: Tensor, tokenizer: WordPiece, batch: int, length: int) -> Iterator[Masked]:
+    """`span_pairs` with 30 of 100 pieces masked: twice as many answers a step, for a short training (Wettig et al.,
+    2023, section 3, found 40 to serve large models better than 15)."""
+    return span_pairs(ids, tokenizer, batch, length, share=0.3)
+
+
 def spans(a: Tensor, b: Tensor, tokenizer: WordPiece) -> Read:
     """[CLS] a [SEP] b [SEP] for spans of pieces a (B, S) and b (B, S'): see `Read`; the numbers of words are all -1."""
     cls, sep = (a.new_full((len(a), 1), i) for i in (tokenizer.cls, tokenizer.sep))
