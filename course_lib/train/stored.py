@@ -99,9 +99,9 @@ RECIPES = {
     "plays_bert": Recipe(
         "BERT of four blocks, 160 wide, reading 3,000 pieces of words (WordPiece)",
         None,
-        (128, 160, 4, 4, 0.1),
-        lr=0.005,
-        steps=10_000,
+        (128, 160, 4, 4, 0.0),
+        lr=0.006,
+        steps=6_000,
         batch=16,
         chunk=128,
         tokenizer="course_lib.pretraining:play_pieces",
