@@ -10,9 +10,9 @@ _ASKED = questions("""
     both_ways_next: Why is a model that looks both ways not asked for the next word, as a GPT is?
     - Two directions need twice as much text to learn.
         The same text serves both. How much a model needs is another question, and no reason why it cannot be asked.
-    + Each place sees the next word, and has to copy it.
+    + Each place sees the next word and can copy it.
         Yes: the answer stands in what it reads. Training would go splendidly and teach nothing. So a word is hidden.
-    - Its softmax would have to run over whole texts.
+    - Its softmax would have to run over the whole text.
         It runs over the vocabulary, as in a GPT: one piece is asked at each place.
     - Attention without a triangle keeps no word order.
         The order is in the embeddings of places, in both models. The triangle hides what comes later.
@@ -20,9 +20,9 @@ _ASKED = questions("""
     one_in_ten_stays: Of the chosen words, 10 in 100 stay as they are and are asked all the same. What for?
     - To rest: some easy answers keep the loss steady.
         Nobody wants easy answers. What counts is what the model must do at words that look untouched.
-    - To let it count how often each word comes up.
+    - To let it count how often each of the words comes up.
         The read-out's bias learns that from all answers, hidden or not.
-    + A word that it reads may be asked: it keeps a view of it.
+    + Any word that it reads may then be asked of it.
         Yes. Were only [MASK] asked, the states of all other words could be left poor, and in use there is no [MASK].
     - To show it the 15 in 100 that will be asked later.
         The draw is new each time a text is read, and nothing tells which untouched word is asked.
@@ -59,7 +59,7 @@ _ASKED = questions("""
 
     not_in_vocabulary: A word is not in BERT's vocabulary. What does the model read in its place?
     - [UNK], one piece for any word that is not known
-        Only where no pieces fit, as with a sign that the vocabulary lacks. Most words have pieces, for it holds letters.
+        Only where no pieces fit, as with a sign that the vocabulary lacks. It holds letters, so words have pieces.
     - [MASK], so that it guesses the word from the others
         [MASK] is put by whoever trains or asks. A tokenizer never puts it.
     - The word in the vocabulary that is spelt most like it

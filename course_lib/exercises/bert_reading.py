@@ -17,7 +17,7 @@ def my_fill(states, places, table, w, b, gain, shift, bias):
     return h @ table.T + bias  # (N, V)
 
 
-def asked(B=3, T=7, N=5, D=6, V=9, dtype=torch.float64):
+def asked(B=3, T=7, N=5, D=16, V=9, dtype=torch.float64):
     """States (B, T, D), places (N,) of B * T, and the weights; large enough that the norm's eps does not count."""
     sizes = {"B": B, "T": T, "D": D, "V": V}
     states, table, w, *rest = tensors("B T D, V D, D D, D, D, D, V", sizes=sizes, scale=1.0)()
@@ -57,9 +57,9 @@ FILL = Exercise(
                 otherwise="With gain and shift it goes wrong: the normalised row times `gain`, plus `shift`.",
             ),
         ),
-        Case(lambda: asked(1, 1, 1, 4, 3), OTHER_SIZES),
+        Case(lambda: asked(1, 1, 1, 12, 3), OTHER_SIZES),
         Case(lambda: (asked(N=0), asked(N=1)), "Where no place is asked, give logits (0, V).", each),
-        Case(lambda: asked()[:2] + asked(D=6)[2:], NO_GRADIENT, pulled),
+        Case(asked, NO_GRADIENT, pulled),
         Case(lambda: asked(dtype=torch.float32), SINGLE),
     ),
     hints=(
