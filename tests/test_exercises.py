@@ -74,7 +74,9 @@ def test_a_file_of_exercises_is_short():
 
 
 def spoiled(right):
-    """As `right`, with NaN for every number and a letter too many in every text."""
+    """As `right`, with NaN for every number and a letter too many in every text; whole numbers know no NaN."""
+    if isinstance(right, torch.Tensor) and not right.is_floating_point():
+        return ~right  # the reverse of every truth value, and another number for every whole one
     if isinstance(right, torch.Tensor):
         return torch.full_like(right, math.nan)
     if isinstance(right, (list, tuple)):
