@@ -13,6 +13,7 @@ WITHOUT = {
     "grammar": lambda grammar: grammar.pairs("test", 5),
     "interface": lambda interface: interface.rows("test"),
     "plays": lambda plays: plays.rows("test"),
+    "senses": lambda senses: senses.rows(),
     "word_tasks": lambda word_tasks: word_tasks.rows("test"),
 }
 

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from course_lib.data import dates, digits, emoji, grammar, interface, long_memory, order, play_tasks, plays, word_tasks
+from course_lib.data import (
+    dates,
+    digits,
+    emoji,
+    grammar,
+    interface,
+    long_memory,
+    order,
+    play_tasks,
+    plays,
+    senses,
+    word_tasks,
+)
 from course_lib.data.beside import write_beside
 
 README = Path(__file__).resolve().parents[2] / "data" / "README.md"
 OPENING = """# The data of this course
 
 Real text and real images that come inside installed packages, so that every lesson runs with no network.
-Every corpus has `load()`, which gives a `datasets.DatasetDict` with fixed train, validation and test splits,
-and `card()`, which says what follows here; tasks that are drawn without end have their card here too. This file
-is written by `python -m course_lib.data`.
+Every corpus has `load()`, which gives a `datasets.DatasetDict` with fixed train, validation and test splits
+(test alone where nothing is trained on it), and `card()`, which says what follows here; tasks that are drawn without
+end have their card here too. This file is written by `python -m course_lib.data`.
 """
 
 
 def readme() -> str:
     """The whole text of data/README.md: an opening and the card of every corpus."""
-    corpora = (plays, dates, grammar, interface, digits, long_memory, order, word_tasks, emoji, play_tasks)
+    corpora = (plays, dates, grammar, interface, digits, long_memory, order, word_tasks, emoji, play_tasks, senses)
     return "\n".join([OPENING, *(corpus.card() for corpus in corpora)])
 
 

@@ -125,6 +125,7 @@ LESSONS = (
             "data/baselines.py",
             "data/play_tasks.py",
             "data/play_baselines.py",
+            "data/senses.py",
         ),
     ),
     Lesson(9, "vit", "Vision Transformer", "Is an image a sentence of patches?"),
