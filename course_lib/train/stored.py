@@ -54,6 +54,7 @@ class Recipe:
     loss: str = "course_lib.language_model:TruncatedBPTT"
     bits: str = "course_lib.language_model:bits_per_character"
     optimiser: str | None = None
+    warmup: int = 0
     masked: bool = False
     half: bool = False
 
@@ -97,19 +98,19 @@ RECIPES = {
         half=True,
     ),
     "plays_bert": Recipe(
-        "BERT of four blocks, 160 wide, reading 3,000 pieces of words (WordPiece)",
+        "BERT of three blocks, 128 wide, reading 2,000 pieces of words (WordPiece)",
         None,
-        (128, 160, 4, 4, 0.0),
-        lr=0.006,
-        steps=6_000,
-        batch=16,
-        chunk=128,
+        (96, 128, 4, 3, 0.0),
+        lr=1e-3,
+        steps=12_000,
+        warmup=200,
+        batch=21,
+        chunk=96,
         tokenizer="course_lib.pretraining:play_pieces",
         reader="course_lib.pretraining:small_bert",
-        batches="course_lib.pretraining:many_blanks",
+        batches="course_lib.pretraining:short_rows_first",
         loss="course_lib.masked_words:masked_loss",
         bits="course_lib.pretraining:masked_bits",
-        optimiser="course_lib.pretraining:muon_on_blocks",
         masked=True,
         half=True,
     ),
@@ -182,7 +183,7 @@ def train(name: str, steps: int | None = None, progress: bool = True) -> tuple[n
         loss() if isinstance(loss, type) else loss,
         steps=steps,
         lr=recipe.lr,
-        schedule=lambda step, _: cosine(step, recipe.steps),
+        schedule=lambda step, _: cosine(step, recipe.steps, recipe.warmup),
         device=device,
         watch=lambda step: [step, bits("validation", 33_000)],
         watch_every=250,
