@@ -66,8 +66,8 @@ def spans(a: Tensor, b: Tensor, tokenizer: WordPiece) -> Read:
 def masked_bits(model: nn.Module, ids: Tensor, tokenizer: WordPiece, seed: int = 0) -> float:
     """-log2 p of a masked piece, the mean over a text (N,) that is read in rows as long as the model can read.
 
-    15 of 100 pieces are masked, as in training, the same ones for the same seed. Raises ValueError for a text shorter
-    than a row.
+    15 of 100 pieces are asked for, the same ones for the same seed, and each is a [MASK]: one that was left as it is, as
+    in training, could be copied. Raises ValueError for a text shorter than a row.
     """
     ids, device, training = torch.as_tensor(ids), model.bias.device, model.training
     room = model.bert.max_len - 3
@@ -77,7 +77,10 @@ def masked_bits(model: nn.Module, ids: Tensor, tokenizer: WordPiece, seed: int =
     try:
         for rows in ids.unfold(0, room, room).split(32):  # (32, room)
             row = masked(
-                spans(*rows.split([room // 2, room - room // 2], dim=1), tokenizer), tokenizer, generator=generator
+                spans(*rows.split([room // 2, room - room // 2], dim=1), tokenizer),
+                tokenizer,
+                generator=generator,
+                kinds=(1.0, 0.0, 0.0),
             )
             logits = model(*(part.to(device) for part in (row.ids, row.segments, row.mask, row.places)))
             logits = logits[0] if isinstance(logits, tuple) else logits

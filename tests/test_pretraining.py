@@ -116,7 +116,7 @@ def test_masked_bits_are_those_of_each_masked_piece(training):
     generator, bits = torch.Generator().manual_seed(2), []
     rows = text[: 200 // 29 * 29].view(-1, 29)
     read = spans(rows[:, :14], rows[:, 14:], TOKENIZER)
-    ids, chosen = mask_tokens(read.ids, TOKENIZER, generator)
+    ids, chosen = mask_tokens(read.ids, TOKENIZER, generator, kinds=(1.0, 0.0, 0.0))
     with torch.no_grad():
         logits, _ = model.eval()(ids, read.segments, read.mask)
     for b, t in chosen.nonzero().tolist():
