@@ -66,8 +66,8 @@ def spans(a: Tensor, b: Tensor, tokenizer: WordPiece) -> Read:
 def masked_bits(model: nn.Module, ids: Tensor, tokenizer: WordPiece, seed: int = 0) -> float:
     """-log2 p of a masked piece, the mean over a text (N,) that is read in rows as long as the model can read.
 
-    15 of 100 pieces are asked for, the same ones for the same seed, and each is a [MASK]: one that was left as it is, as
-    in training, could be copied. Raises ValueError for a text shorter than a row.
+    15 of 100 pieces are asked for, the same ones for the same seed, and each is a [MASK]: one that was left as it is,
+    as in training, could be copied. Raises ValueError for a text shorter than a row.
     """
     ids, device, training = torch.as_tensor(ids), model.bias.device, model.training
     room = model.bert.max_len - 3

