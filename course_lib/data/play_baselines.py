@@ -9,14 +9,14 @@ from course_lib.data.baselines import bag_of_words, most_frequent, right
 from course_lib.data.play_tasks import Pair, Tagged, Text, _is_name, rows
 
 
-def baseline(task: str, n: int | None = None) -> dict[str, float]:
-    """What the test examples are worth to those who know little, by name; they learn from the first n of train.
+def baseline(task: str, n: int | None = None, tested: int | None = None) -> dict[str, float]:
+    """What test examples, the first `tested`, are worth to those who know little; they learn from the first n of train.
 
     The share that is right; for "names" F1 (`f1`). "names": a `dictionary` gives each word the tag that it had most
     often. "says": the `first speech` is always said. The others: the most frequent label, and a bag of words. Raises
     what `rows` raises.
     """
-    train, test = rows(task, "train")[:n], rows(task, "test")
+    train, test = rows(task, "train")[:n], rows(task, "test")[:tested]
     if task == "names":
         tags = _tags_seen(train)
         said = [[tags.get(word.lower(), "other") for word in row.words] for row in test]

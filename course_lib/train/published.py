@@ -105,7 +105,8 @@ abstracts, captions of one picture), until sentences that belong together got ve
 of this course too. Emoji names are common English words, and lists of them stand on Wikipedia.
 
 **Not to be concluded.** What masked words alone teach: its teacher learned from more than them, and the pairs of
-sentences came after, and made its vectors what they are. Nor what BERT does at its full size. It repeats the prejudices of its texts.""",
+sentences came after, and made its vectors what they are. Nor what BERT does at its full size. It repeats the prejudices
+of its texts.""",
     ),
 }
 
