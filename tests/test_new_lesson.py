@@ -97,6 +97,9 @@ LOOK = """
     from pathlib import Path
     from course_lib.lesson import progress
     from course_lib.publish import execute, measured, site, slides
+    import sys, types
+    sys.modules["tests"] = types.ModuleType("tests")  # an installed package is called so too, and would be found first
+    sys.modules["tests"].__path__ = ["tests"]
     from tests import groups
     from tests.browser.test_lessons_in_lab import WRITTEN
 

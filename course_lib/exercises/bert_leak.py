@@ -101,8 +101,8 @@ WORDS = Exercise(
     ),
     mistakes=slips("""
         read = ids.clone() -> read = ids
-            The answers that you ask for stand in `read`: the model has only to copy. Where `read` is another name for
-            `ids`, or shares its numbers, as ids[:] and ids.detach() do, hiding a word overwrites its answer.
+            The bug is still there: the answers that you ask for stand in `read`, and the model has only to copy. Where
+            `read` is another name for `ids`, or shares its numbers as ids[:] does, hiding a word overwrites its answer.
         read = ids.clone() -> read, ids = ids, ids.clone()
             The loss is right, but the caller's texts are changed: read once more, they hold [MASK] for words. Copy
             what you write into.
