@@ -128,7 +128,22 @@ LESSONS = (
             "data/senses.py",
         ),
     ),
-    Lesson(9, "vit", "Vision Transformer", "Is an image a sentence of patches?"),
+    Lesson(
+        9,
+        "vit",
+        "Vision Transformer",
+        "Is an image a sentence of patches?",
+        (
+            "images.py",
+            "patches.py",
+            "convnet.py",
+            "vit.py",
+            "rollout.py",
+            "distillation.py",
+            "masked_patches.py",
+            "data/fashion.py",
+        ),
+    ),
 )
 
 
