@@ -1,0 +1,72 @@
+"""Lesson 09, what is asked: the questions of the quiz, and which bias helps with few images."""
+
+from dataclasses import replace
+
+from course_lib.exercises import Investigation, questions
+
+LESSON = "vit"
+
+_ASKED = questions("""
+    half_a_patch: The patches of a ViT become half as wide and half as high. How many more scores does a head compute?
+    - Twice as many: a line holds twice as many patches.
+        A line does. The image has twice as many lines too, and scores are there for pairs of patches.
+    - Four times as many: there are four times the patches.
+        That many patches there are. A score belongs to a pair of them.
+    - Eight times as many: more patches, and longer ones.
+        The patches are shorter, and that costs the embedding only. A score is computed from queries and keys.
+    + Sixteen times as many: each pair of patches has one.
+        Yes: four times the patches, and four times four the pairs. With patches of one pixel nothing is left to pay it.
+
+    embedding_is: Which convolution is the patch embedding, for patches of 16 x 16?
+    + A window of 16, moved by 16, with D channels out
+        Yes. Windows that do not overlap are patches, and the sum over a window is a row of E.
+    - A window of 16, moved by 1, with D channels out
+        Those windows overlap: there would be a token for every pixel.
+    - A window of 1, moved by 16, with D channels out
+        It would read one pixel of each patch, and drop the other 255.
+    - A window of 3, moved by 2, four times in a row
+        That is a convolutional stem, which may be better. It has norms and activations between its layers.
+
+    pixels_shuffled: One permutation of all pixels is drawn, and every image of training and test gets it. Who can lose?
+    - All three: linear model, convolution and ViT
+        A linear model has a weight for each pixel. Permute them alike, and it computes what it did before.
+    - The convolution alone: it needs its neighbours
+        It does. But a patch is a set of neighbours too: its pixels now come from all over the image.
+    + Convolution and ViT, and not the linear model
+        Yes. Both are told by their build which pixels belong together; the linear model never was.
+    - The ViT alone, for its places are now wrong
+        Its places are learned, so they can be learned anew. What is lost is what stands in a patch.
+
+    without_places: What can a ViT without place vectors still tell apart?
+    - Nothing: all images look the same to it
+        It still sees what is in each patch, and how often.
+    - Every image, as the patches come in a fixed order
+        They do, but attention does not ask who came first: the sum over all patches has no order.
+    + Images with other patches, in whatever order
+        Yes: it sees a bag of patches. Exchange two of them and the answer stays the same.
+    - Images whose neighbouring patches are different
+        For that it would have to know who is a neighbour.
+
+    rollout_leaves_out: A rollout shows that most of [CLS] comes from one patch. What does that not say?
+    - Which layers have mixed it, and in which order
+        That is what the product of the layers takes into account.
+    - How much of it went past attention, by a residual
+        It is taken as one half in every layer. That is rough, but it is not left out.
+    - What the different heads have on average looked at
+        Each layer comes in as the mean over its heads.
+    + Whether the answer changes if this patch is covered
+        Yes. Values, norms and feed-forward networks are not in it. Cover the patch and see, beside a random one.
+
+    larger_images: A ViT was trained on 224 x 224 and shall read 384 x 384, with patches of 16. What has to be changed?
+    - E, for there are more pixels in an image now
+        There are more patches. Each has as many pixels as before, and E is about one patch.
+    + The places, for there are more patches now
+        Yes: 577 rows instead of 197, drawn on the larger grid. All other weights are used as they are.
+    - The blocks, for their attention maps are larger
+        Maps are computed, not learned. A block has no weight that knows how many tokens there are.
+    - The head, as [CLS] gathers from more patches
+        [CLS] is one vector as before, as wide as before.
+""")
+QUIZ = [replace(one, lesson=LESSON) for one in _ASKED]
+
+INVESTIGATIONS = []
