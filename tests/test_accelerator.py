@@ -33,11 +33,15 @@ from course_lib.bert import Bert, BertConfig, mean_state
 from course_lib.bert_heads import Choice, Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
 from course_lib.bert_labels import best_span, label_loss
 from course_lib.block import Block, Encoder
+from course_lib.convnet import ConvNet, ConvStem
 from course_lib.decode import beam_search, greedy
 from course_lib.decoder import Decoder, DecoderConfig
+from course_lib.distillation import hard_distillation, soft_distillation, taught_by
 from course_lib.gpt import GPT, GPTConfig
+from course_lib.images import image_loss, labelled_batches, random_shift
 from course_lib.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.lstm import GRU, LSTM
+from course_lib.masked_patches import MaskedAutoencoder
 from course_lib.masked_words import Masked
 from course_lib.masked_words import masked_loss as masked_words_loss
 from course_lib.multi_head import MultiHead
@@ -55,11 +59,13 @@ from course_lib.positions import (
 )
 from course_lib.reach import reach
 from course_lib.rnn import RNN
+from course_lib.rollout import attention_distance, brightness, cover, most, rollout
 from course_lib.seq2seq import Seq2Seq
 from course_lib.show.record import capture
 from course_lib.train import fit
 from course_lib.transformer import Transformer
 from course_lib.translator import translation_loss
+from course_lib.vit import ViT, ViTConfig
 
 CASES = {}  # name -> a function to call on the device
 BACK = 5  # what the pretended device says when it is asked for tokens
@@ -335,6 +341,52 @@ def masked_words(pairs):
     loss = masked_words_loss(model, batch)
     loss.backward()
     assert loss.device == batch.ids.device
+
+
+SIGHT = ViTConfig(6, 2, 5, 4, 2, 2, channels=1, dropout=0.5)
+
+
+@cases(
+    vit=(lambda: ViT(SIGHT),),
+    stem=(lambda: ViT(SIGHT, ConvStem(1, 2, 4)),),
+    padded=(lambda: ViT(replace(SIGHT, image_size=5, pad=True)),),
+    convolutional=(lambda: ConvNet(1, 5, 4),),
+)
+def image_model(make):
+    model = there(make)
+    side = 5 if getattr(getattr(model, "config", None), "pad", False) else 6
+    for images in (vectors(2, 1, side, side), random_shift(vectors(2, 1, side, side), 1)):
+        backward(model(images), through=model)
+    teacher, labels = there(ConvNet, 1, 5, 2), ids(2)
+    for loss in (hard_distillation, soft_distillation):
+        taught_by(teacher, loss)(model, (images, labels)).backward()
+    if isinstance(model, ViT):
+        assert model.resized((8, 12) if side == 6 else 9).places.device.type == "chip"
+
+
+@case
+def masked_patches():
+    model = there(lambda: MaskedAutoencoder(ViT(SIGHT), d_decoder=4, n_heads=2))
+    images, seen = vectors(2, 1, 6, 6), ids(2, 3)
+    model.loss(images, seen).backward()
+    assert model.hidden.grad.device == images.device and model.painted(images, seen).device == images.device
+
+
+@case
+def what_attention_sees():
+    model, images = there(ViT, SIGHT), vectors(2, 1, 6, 6)
+    with capture(model, "*.attention.weights") as maps:
+        model(images)
+    layers = [maps[f"encoder.blocks.{n}.attention.weights"][0] for n in range(2)]
+    seen, far = rollout(layers), attention_distance(layers[0], (3, 3), 2)
+    covered = cover(images, most(seen[:, 0, 1:], 0.25), 2)
+    assert seen.device == far.device == covered.device == brightness(images, 2).device == images.device
+
+
+@case
+def training_a_vit():
+    drawn = labelled_batches(torch.zeros(5, 1, 6, 6), torch.zeros(5).long(), 2)
+    trains_without_a_look(there(ViT, SIGHT), drawn, image_loss)
 
 
 @case

@@ -23,10 +23,12 @@ from course_lib.attention import (
 from course_lib.bert import Bert, BertConfig
 from course_lib.bert_heads import Classifier, MaskedWords, Tagger
 from course_lib.block import Block
+from course_lib.convnet import ConvNet, ConvStem
 from course_lib.decoder import Decoder, DecoderConfig
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.language_model import CharRNN
 from course_lib.lstm import GRU, LSTM
+from course_lib.masked_patches import MaskedAutoencoder, draw_seen
 from course_lib.multi_head import MultiHead
 from course_lib.pairs import masked_loss
 from course_lib.positions import (
@@ -40,6 +42,7 @@ from course_lib.positions import (
 )
 from course_lib.rnn import RNN
 from course_lib.transformer import Transformer
+from course_lib.vit import ViT, ViTConfig
 
 pytestmark = pytest.mark.slow  # compiling is most of a minute: `make test-fast` leaves it out
 
@@ -230,6 +233,34 @@ def test_a_decoder(padded):
         mask = torch.arange(t) >= torch.randint(t, (b, 1))
         some.append((torch.randint(31, (b, t)), mask if padded else None))
     compiles(One(model), *some)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ViT(ViTConfig(6, 2, 5, 4, 2, 1, channels=1)),
+        lambda: ViT(ViTConfig((5, 6), 2, 5, 4, 2, 1, channels=1, pad=True)),
+        lambda: ViT(ViTConfig(6, 2, 5, 4, 2, 1, channels=1), ConvStem(1, 2, 4)),
+        lambda: ConvNet(1, 5, 2),
+    ],
+    ids=["vit", "padded", "stem", "convolutional"],
+)
+def test_a_model_of_images(make):
+    model = make().double()
+    sides = model.config.size if isinstance(model, ViT) else (6, 6)
+    compiles(One(model), *[(vectors(b, 1, *sides),) for b in SIZES])
+
+
+def test_masked_patches():
+    class Painted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = MaskedAutoencoder(ViT(ViTConfig(6, 2, 5, 4, 2, 1, channels=1)), 4, 2)
+
+        def forward(self, images, seen):
+            return [self.model(images, seen), self.model.loss(images, seen)[None], self.model.vit(images)]
+
+    compiles(Painted().double(), *[(vectors(b, 1, 6, 6), draw_seen(b, 9, 0.6)) for b in SIZES])
 
 
 def test_masked_loss():

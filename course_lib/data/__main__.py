@@ -8,6 +8,7 @@ from course_lib.data import (
     dates,
     digits,
     emoji,
+    fashion,
     grammar,
     interface,
     long_memory,
@@ -31,7 +32,20 @@ end have their card here too. This file is written by `python -m course_lib.data
 
 def readme() -> str:
     """The whole text of data/README.md: an opening and the card of every corpus."""
-    corpora = (plays, dates, grammar, interface, digits, long_memory, order, word_tasks, emoji, play_tasks, senses)
+    corpora = (
+        plays,
+        dates,
+        grammar,
+        interface,
+        digits,
+        fashion,
+        long_memory,
+        order,
+        word_tasks,
+        emoji,
+        play_tasks,
+        senses,
+    )
     return "\n".join([OPENING, *(corpus.card() for corpus in corpora)])
 
 

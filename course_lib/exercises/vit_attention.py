@@ -45,7 +45,6 @@ ROLLOUT = Exercise(
         ),
         Case(lambda: maps(2, 1, 1, 1), OTHER_SIZES),
         Case(lambda: maps(6, 1, 4, 3), "With six layers and a single image it is wrong."),
-        Case(maps, NO_GRADIENT, ask=pulled),
         Case(lambda: maps(dtype=torch.float32), SINGLE),
     ),
     hints=(
@@ -204,7 +203,7 @@ START = Exercise(
                 ),
                 (
                     lambda given: (0 * given["patches"], given["w"], given["cls"], given["places"]),
-                    "Which place belongs to whom is wrong: row 0 is for [CLS], row 1 for the first patch, row 2 for the next.",
+                    "Which place belongs to whom is wrong: row 0 is for [CLS], row 1 for the first patch, and so on.",
                 ),
                 otherwise="Places alone are right, and patches alone. Together they are added, each once.",
             ),

@@ -1,0 +1,74 @@
+"""course_lib/distillation.py: the two losses by their formulas, and a teacher that stays as it is; bad input."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from course_lib.distillation import hard_distillation, soft_distillation, taught_by
+
+
+def drawn(B=6, K=4):
+    torch.manual_seed(0)
+    logits = torch.randn(B, K, dtype=torch.float64, requires_grad=True)
+    return logits, torch.arange(B) % K, 3 * torch.randn(B, K, dtype=torch.float64, requires_grad=True)
+
+
+def test_the_hard_loss_is_half_label_half_teacher():
+    """hard_distillation: number by number."""
+    logits, labels, teacher = drawn()
+    p = logits.log_softmax(-1)
+    told = [-(p[n, labels[n]] + p[n, teacher[n].argmax()]) / 2 for n in range(6)]
+    assert_close(hard_distillation(logits, labels, teacher), sum(told) / 6)
+    agreeing = F.one_hot(labels, 4).double()
+    assert_close(hard_distillation(logits, labels, agreeing), F.cross_entropy(logits, labels))
+
+
+@pytest.mark.parametrize("temperature, weight", [(3.0, 0.1), (1.0, 1.0), (0.5, 0.0)])
+def test_the_soft_loss_is_the_formula(temperature, weight):
+    """soft_distillation: (1 - weight) CE + weight t^2 sum p log(p / q); the same logits have no divergence."""
+    logits, labels, teacher = drawn()
+    p, q = ((x / temperature).softmax(-1) for x in (teacher, logits))
+    divergence = (p * (p / q).log()).sum(-1).mean()
+    expected = (1 - weight) * F.cross_entropy(logits, labels) + weight * temperature**2 * divergence
+    assert_close(soft_distillation(logits, labels, teacher, temperature, weight), expected)
+    same = soft_distillation(logits, labels, logits, temperature, 1.0)
+    assert_close(same, torch.zeros((), dtype=torch.float64), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("loss", [hard_distillation, soft_distillation])
+def test_the_teacher_learns_nothing(loss):
+    """hard_distillation, soft_distillation: no gradient goes to its logits, one goes to the student's."""
+    logits, labels, teacher = drawn()
+    value = loss(logits, labels, teacher)
+    student, other = torch.autograd.grad(value, (logits, teacher), allow_unused=True)
+    assert student.abs().sum() > 0 and (other is None or not other.any())
+
+
+def test_a_teacher_reads_in_eval_mode_and_stays_as_it_is():
+    """taught_by: the loss that fit gets."""
+    teacher = nn.Sequential(nn.Flatten(), nn.Dropout(0.9), nn.Linear(4, 3)).train()
+    student, before = nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), [p.clone() for p in teacher.parameters()]
+    batch = torch.rand(5, 1, 2, 2), torch.tensor([0, 1, 2, 0, 1])
+    first, second = (taught_by(teacher)(student, batch) for _ in range(2))
+    assert torch.equal(first, second) and teacher.training
+    first.backward()
+    assert all(p.grad is None for p in teacher.parameters()) and student[1].weight.grad is not None
+    assert all(torch.equal(a, b) for a, b in zip(before, teacher.parameters(), strict=True))
+    soft = taught_by(teacher, lambda *given: soft_distillation(*given, temperature=1.0, weight=1.0))(student, batch)
+    assert_close(soft, soft_distillation(student(batch[0]), batch[1], teacher.eval()(batch[0]), 1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        (lambda x, y: hard_distillation(x, y, x[:, :2]), "Student and teacher need logits .batch, classes."),
+        (lambda x, y: hard_distillation(x, y[:3], x), "labels .batch,.; got .6, 4., .6, 4. and .3,."),
+        (lambda x, y: soft_distillation(x, y, x, temperature=0), "temperature must be above 0"),
+        (lambda x, y: soft_distillation(x, y, x, weight=1.5), "weight from 0 to 1; got temperature=3.0, weight=1.5"),
+    ],
+)
+def test_bad_input_is_refused_in_words(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        wrong(*drawn()[:2])
