@@ -44,9 +44,9 @@ def load(source: str = "installed") -> DatasetDict:
     """The pictures as a `datasets.DatasetDict` (train, validation, test) in torch format: image (28, 28), label.
 
     image holds ink in whole numbers from 0 to 255; `arrays` gives what a model reads. source: "installed", Debian's
-    files, or "hub:fashion", which is fetched once and kept in the hub's own cache. Raises FileNotFoundError where they are not
-    installed, ConnectionError without the hub, ValueError for another source, RuntimeError for files that are not those
-    we know.
+    files, or "hub:fashion", which is fetched once and kept in the hub's own cache. Raises FileNotFoundError where they
+    are not installed, ConnectionError without the hub, ValueError for another source, RuntimeError for files that are
+    not those we know.
     """
     package = datasets_package()
     ink, kind = package.Array2D((SIDE, SIDE), "uint8"), package.ClassLabel(names=list(NAMES))

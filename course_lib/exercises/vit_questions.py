@@ -72,8 +72,8 @@ QUIZ = [replace(one, lesson=LESSON) for one in _ASKED]
 BIAS = Investigation(
     "which_bias_helps",
     lesson=LESSON,
-    question="Which bias would you put back for your data? A ViT is not told that neighbours belong together, nor that a "
-    "thing may stand elsewhere. You have a tenth of the digits. Choose one help: shifted copies, a stem of "
+    question="Which bias would you put back for your data? A ViT is not told that neighbours belong together, or that "
+    "a thing may stand elsewhere. You have a tenth of the digits. Choose one help: shifted copies, a stem of "
     "convolutions, a teacher that is a convolutional network, smaller patches. Write down first what it gives on the "
     "test images as they are, and on the same images moved by a pixel. Then measure.",
     rubric=(
@@ -93,7 +93,7 @@ BIAS = Investigation(
 
         **What came out.** A tenth of the training images, as many of each digit; patches of 2 x 2, two blocks, 32 wide,
         26,538 parameters without the stem; 400 steps of 32 images, five draws of images and weights (seeds 0 to 4).
-        Right answers among the 382 test images, mean and (range); "moved" means each by its own draw of up to one pixel.
+        Right answers among the 382 test images, mean and (range); "moved" means each by up to one pixel, drawn.
 
         | help | as they are | moved |
         |:--|:--|:--|
