@@ -359,7 +359,7 @@ def image_model(make):
         backward(model(images), through=model)
     teacher, labels = there(ConvNet, 1, 5, 2), ids(2)
     for loss in (hard_distillation, soft_distillation):
-        taught_by(teacher, loss)(model, (images, labels)).backward()
+        taught_by(teacher, loss)(model, (images.detach(), labels)).backward()
     if isinstance(model, ViT):
         assert model.resized((8, 12) if side == 6 else 9).places.device.type == "chip"
 
