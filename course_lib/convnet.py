@@ -59,8 +59,8 @@ class ConvStem(nn.Module):
     """Convolutions in place of the patch embedding (Xiao et al., 2021, section 3): images (B, C, H, W) -> (B, N, D).
 
     Each layer halves the image and doubles the channels, until a place stands for a patch of P pixels; a 1 x 1 window
-    brings the width to D. N is as many as patches of P have. P is 2, 4, 8, 16 ... Raises ValueError for another P, and
-    for images that whole patches do not fill.
+    brings the width to D. N is as many as patches of P have. Their stem has batch norm; this one has `ConvLayer`'s. P
+    is 2, 4, 8, 16 ... Raises ValueError for another P, other channels, and images that whole patches do not fill.
     """
 
     def __init__(self, channels: int, patch: int, d_model: int, width: int = 16):
@@ -74,7 +74,7 @@ class ConvStem(nn.Module):
         self.layers, self.project = nn.Sequential(*layers), nn.Conv2d(before, d_model, kernel_size=1)
 
     def forward(self, images: Tensor) -> Tensor:
-        _check_fits(images, self.patch)
+        _check_fits(images, self.channels, self.patch)
         return self.project(self.layers(images)).flatten(2).transpose(1, 2)  # (B, N, D)
 
 
@@ -83,14 +83,15 @@ def width_for(n_parameters: int, make: Callable[[int], nn.Module]) -> int:
 
         width_for(40_000, lambda width: ConvNet(1, 10, width))
 
-    The models are built on a device that keeps no numbers. Raises ValueError for fewer parameters than make(1) has.
+    The models are built on a device that keeps no numbers. Raises ValueError for fewer parameters than make(1) has, and
+    where a wider model has no more of them.
     """
 
     def count(width: int) -> int:
         with torch.device("meta"):
             return sum(p.numel() for p in make(width).parameters())
 
-    _check_enough(n_parameters, count(1))
+    _check_enough(n_parameters, count(1), count(2))
     width = 1
     while count(2 * width) <= n_parameters:
         width *= 2
@@ -105,14 +106,17 @@ def _check_power(patch: int) -> None:
         raise ValueError(f"A stem halves the image again and again: the patch must be 2, 4, 8, 16 ...; got {patch}.")
 
 
-def _check_fits(images: Tensor, patch: int) -> None:
-    if images.ndim != 4 or images.shape[-2] % patch or images.shape[-1] % patch:
+def _check_fits(images: Tensor, channels: int, patch: int) -> None:
+    fits = images.ndim == 4 and images.shape[1] == channels and 0 not in images.shape
+    if not fits or images.shape[-2] % patch or images.shape[-1] % patch:
         raise ValueError(
-            f"The stem reads (batch, channels, height, width), both sides multiples of {patch}; got "
+            f"The stem reads (batch, {channels}, height, width), not empty, both sides multiples of {patch}; got "
             f"{tuple(images.shape)}."
         )
 
 
-def _check_enough(n_parameters: int, least: int) -> None:
+def _check_enough(n_parameters: int, least: int, more: int) -> None:
+    if more <= least:
+        raise ValueError(f"make(width) must grow with its width; make(1) has {least} parameters, make(2) {more}.")
     if n_parameters < least:
         raise ValueError(f"At width 1 this model has {least} parameters already; got n_parameters={n_parameters}.")

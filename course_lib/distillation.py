@@ -16,7 +16,8 @@ def hard_distillation(logits: Tensor, labels: Tensor, teacher_logits: Tensor) ->
 
     logits and teacher_logits (B, K), labels (B,). No temperature and no weight to choose. The paper gives the second
     term an output of its own, the distillation token's; here one output has both, as in those rows of table 3 that do
-    without that token. The teacher learns nothing from it. Raises ValueError for shapes that do not fit.
+    without that token. The teacher learns nothing from it. Raises ValueError for shapes that do not fit and an empty
+    batch, TypeError for labels that are no whole numbers.
     """
     _check_logits(logits, labels, teacher_logits)
     answer = teacher_logits.argmax(dim=-1)  # (B,)
@@ -30,7 +31,8 @@ def soft_distillation(
 
     (Touvron et al., 2021, equation 2, with the values of its section 6; Hinton, Vinyals and Dean, 2015, section 2.)
     KL is the mean over images of sum_k p_k log(p_k / q_k), with p = softmax(teacher / t), q = softmax(student / t); its
-    gradient shrinks as 1 / t^2, which the factor takes back. Raises ValueError for shapes or numbers that do not fit.
+    gradient shrinks as 1 / t^2, which the factor takes back. Raises as `hard_distillation` does, and ValueError for a
+    temperature or a weight that makes no sense.
     """
     _check_logits(logits, labels, teacher_logits)
     _check_knobs(temperature, weight)
@@ -43,27 +45,34 @@ def soft_distillation(
 def taught_by(teacher: nn.Module, loss: Callable = hard_distillation) -> Callable[[nn.Module, tuple], Tensor]:
     """A loss for `fit`: it shows each batch of images to the teacher too, which reads in eval mode and stays as it is.
 
-    fit(student, labelled_batches(images, labels, 64), taught_by(teacher), steps=500)
+    loss takes the student's logits (B, K), the labels (B,) and the teacher's logits (B, K).
+
+        fit(student, labelled_batches(images, labels, 64), taught_by(teacher), steps=500)
     """
 
     def taught(student: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         images, labels = batch
         training = teacher.training
         teacher.eval()
-        with torch.no_grad():
-            said = teacher(images)
-        teacher.train(training)
+        try:
+            with torch.no_grad():
+                said = teacher(images)  # (B, K)
+        finally:
+            teacher.train(training)
         return loss(student(images), labels, said)
 
     return taught
 
 
 def _check_logits(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> None:
-    if logits.ndim != 2 or teacher_logits.shape != logits.shape or labels.shape != logits.shape[:1]:
+    fits = logits.ndim == 2 and teacher_logits.shape == logits.shape and labels.shape == logits.shape[:1]
+    if not fits or 0 in logits.shape:
         raise ValueError(
-            "Student and teacher need logits (batch, classes), and labels (batch,); got "
+            "Student and teacher need logits (batch, classes), and labels (batch,), not empty; got "
             f"{tuple(logits.shape)}, {tuple(teacher_logits.shape)} and {tuple(labels.shape)}."
         )
+    if labels.is_floating_point() or labels.is_complex():
+        raise TypeError(f"A label is a class, a whole number from 0 on; got {labels.dtype}.")
 
 
 def _check_knobs(temperature: float, weight: float) -> None:

@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.sequences import visible
+from course_lib.sequences import autocast_is_on, visible
 
 LARGEST = 32.0  # no standardised image has such values, and an image of whole numbers from 0 to 255 has
 
@@ -18,9 +18,11 @@ LARGEST = 32.0  # no standardised image has such values, and an image of whole n
 def image_batch(images: Tensor, channels: int, weight: Tensor) -> Tensor:
     """Images as a model with this weight reads them: (B, C, H, W), or (B, H, W) for one channel -> (B, C, H, W).
 
-    Raises TypeError for whole numbers, ValueError for other shapes and channels, an empty batch, another device and,
-    where it can be seen, for values such as 255: those are the steps of a file, not ink from 0 to 1.
+    Raises TypeError for what is no tensor, whole numbers and another dtype than the weight's, ValueError for other
+    shapes and channels, an empty batch, another device and, where it can be seen, for values such as 255: those are the
+    steps of a file, not ink from 0 to 1.
     """
+    _check_numbers(images)
     images = images.unsqueeze(1) if images.ndim == 3 and channels == 1 else images
     _check_batch(images, channels, weight)
     return images
@@ -30,7 +32,7 @@ def labelled_batches(images: Tensor, labels: Tensor, batch: int, seed: int = 0) 
     """Endless batches of images (B, ...) and labels (B,): every image once, in a new order, then all over again.
 
     The last batch of a round may be smaller. Raises ValueError where there is not a label for each of the images, none
-    at all, or for a batch below 1.
+    at all, or for a batch below 1; TypeError for labels that are no whole numbers.
     """
     _check_labelled(images, labels)
     _check_at_least("A batch", batch, 1)
@@ -60,7 +62,7 @@ def answers(model: nn.Module, images: Tensor, at_once: int = 500) -> Tensor:
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
     """The share of images whose most probable class is their label; raises as `labelled_batches` does."""
     _check_labelled(images, labels)
-    return (answers(model, images) == labels.cpu()).to(torch.get_default_dtype()).mean().item()
+    return (answers(model, images) == labels.cpu()).sum().item() / len(labels)
 
 
 def share_of_each(labels: Tensor, share: float, seed: int = 0) -> Tensor:
@@ -70,7 +72,7 @@ def share_of_each(labels: Tensor, share: float, seed: int = 0) -> Tensor:
     one of the same seed holds too. Raises ValueError for a share that is not above 0 and at most 1.
     """
     _check_share(labels, share)
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).to(labels.device)
     chosen = []
     for label in labels.unique().tolist():
         those = order[labels[order] == label]
@@ -88,7 +90,8 @@ def shuffle_pixels(images: Tensor, order: Tensor) -> Tensor:
     """Every image with its pixels in the same other order: (..., H, W), order (H W,) -> (..., H, W).
 
     Nothing is lost, `order.argsort()` undoes it, and a linear model does not notice: its weights can be permuted alike.
-    What is gone is which pixels are neighbours. Raises ValueError for an order that is not one of H W pixels.
+    What is gone is which pixels are neighbours. Raises ValueError for an order that is not one of H W pixels, whole
+    numbers.
     """
     _check_order(images, order)
     return images.flatten(-2)[..., order].view(images.shape)
@@ -97,9 +100,10 @@ def shuffle_pixels(images: Tensor, order: Tensor) -> Tensor:
 def shift(images: Tensor, down: int, right: int) -> Tensor:
     """Every image moved down and right by so many pixels, by minus so many up and left; zeros come in behind.
 
-    images (B, C, H, W) -> as they were. Raises ValueError for other shapes.
+    images (B, C, H, W) -> as they were. Raises ValueError for other shapes and for half a pixel.
     """
     _check_four(images)
+    _check_steps(down, right)
     down, right = (torch.full((len(images),), steps, device=images.device) for steps in (down, right))
     return _moved(images, down, right)
 
@@ -129,12 +133,17 @@ def _moved(images: Tensor, down: Tensor, right: Tensor) -> Tensor:
     return torch.where(inside[:, None], found, torch.zeros_like(found))  # (B, C, H, W)
 
 
-def _check_batch(images: Tensor, channels: int, weight: Tensor) -> None:
+def _check_numbers(images: Tensor) -> None:
+    if not isinstance(images, Tensor):
+        raise TypeError(f"Images must be a tensor; got {type(images).__name__}. torch.as_tensor(images) makes one.")
     if not images.is_floating_point():
         raise TypeError(
             f"An image holds real numbers from 0 to 1; got {images.dtype}. Whole numbers from 0 to 255, as files have "
             "them, become such by .float() / 255."
         )
+
+
+def _check_batch(images: Tensor, channels: int, weight: Tensor) -> None:
     if images.ndim != 4 or 0 in images.shape:
         flat = " or, for one channel, (batch, height, width)" if channels == 1 else ""
         raise ValueError(
@@ -142,13 +151,17 @@ def _check_batch(images: Tensor, channels: int, weight: Tensor) -> None:
             f"{tuple(images.shape)}."
         )
     if images.shape[1] != channels:
+        way = "Grey images become coloured by .expand(-1, 3, -1, -1), coloured ones grey by .mean(1, keepdim=True)."
+        if images.shape[3] == channels:
+            way = "Here the channels seem to stand last: .permute(0, 3, 1, 2) puts them in front."
         raise ValueError(
             f"This model reads images of {channels} channel{'s' * (channels != 1)}, dimension 1; got "
-            f"{images.shape[1]}, in {tuple(images.shape)}. Grey images become coloured by .expand(-1, 3, -1, -1), "
-            "coloured ones grey by .mean(1, keepdim=True)."
+            f"{images.shape[1]}, in {tuple(images.shape)}. {way}"
         )
     if images.device != weight.device:
         raise ValueError(f"The images are on {images.device}, the weights on {weight.device}: move one of them.")
+    if images.dtype != weight.dtype and not autocast_is_on(weight):
+        raise TypeError(f"The images are {images.dtype}, the weights {weight.dtype}: use images.to({weight.dtype}).")
     if visible(images) and images.detach().abs().max() > LARGEST:
         raise ValueError(
             f"An image holds numbers from 0 to 1, or standardised ones; got {float(images.detach().abs().max()):g}. "
@@ -161,6 +174,8 @@ def _check_labelled(images: Tensor, labels: Tensor) -> None:
         raise ValueError(
             f"Each image needs its label, one image at least: labels ({len(images)},); got {tuple(labels.shape)}."
         )
+    if labels.is_floating_point() or labels.is_complex():
+        raise TypeError(f"A label is a class, a whole number from 0 on; got {labels.dtype}.")
 
 
 def _check_at_least(name: str, number: int, least: int) -> None:
@@ -178,11 +193,17 @@ def _check_share(labels: Tensor, share: float) -> None:
 
 def _check_order(images: Tensor, order: Tensor) -> None:
     H, W = images.shape[-2:] if images.ndim > 1 else (0, 0)
-    if not H * W or order.shape != (H * W,) or visible(order) and not order.sort().values.equal(torch.arange(H * W)):
+    fits = H * W and order.shape == (H * W,) and order.dtype == torch.int64
+    if not fits or visible(order) and not order.sort().values.equal(torch.arange(H * W)):
         raise ValueError(
             f"The order must hold each place of an image (..., H, W) once: pixel_order(H, W) gives one; got "
-            f"{tuple(order.shape)} for images {tuple(images.shape)}."
+            f"{order.dtype}, {tuple(order.shape)} for images {tuple(images.shape)}."
         )
+
+
+def _check_steps(*steps: int) -> None:
+    if not all(isinstance(step, int) for step in steps):
+        raise ValueError(f"Images move by whole pixels; got {', '.join(map(str, steps))}.")
 
 
 def _check_four(images: Tensor) -> None:

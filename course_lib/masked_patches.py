@@ -10,8 +10,8 @@ from torch import Tensor
 
 from course_lib.block import Encoder
 from course_lib.images import image_batch
-from course_lib.patches import pad_to_patches, patchify, unpatchify
-from course_lib.sequences import check_sizes, visible
+from course_lib.patches import only_seen, pad_to_patches, patchify, unpatchify
+from course_lib.sequences import check_sizes
 from course_lib.vit import ViT
 
 
@@ -31,7 +31,8 @@ class MaskedAutoencoder(nn.Module):
 
     images (B, C, H, W), seen (B, n) -> patches (B, N, C P P), painted. What is hidden does not even enter the ViT: it
     reads n + 1 places, which costs a quarter or less. In the decoder one learned vector stands for every hidden patch,
-    and its place says which it is. Afterwards `vit` can be trained on, as a classifier with few labels.
+    and its place says which it is. Afterwards `vit` can be trained on, as a classifier with few labels. Raises as
+    `ViT.encode` does, and ValueError where nothing is hidden.
     """
 
     def __init__(self, vit: ViT, d_decoder: int = 32, n_heads: int = 4, n_layers: int = 1):
@@ -45,8 +46,8 @@ class MaskedAutoencoder(nn.Module):
         self.paint = nn.Linear(d_decoder, config.channels * config.patch_size**2)
 
     def forward(self, images: Tensor, seen: Tensor) -> Tensor:
-        _check_seen(self, images, seen)
         known = self.narrow(self.vit.encode(images, seen))  # (B, 1 + n, E)
+        _check_hidden(seen, len(self.places) - 1)
         spread = self.hidden.to(known.dtype).expand(len(known), len(self.places) - 1, -1)  # (B, N, E)
         spread = spread.scatter(1, seen[:, :, None].expand(-1, -1, spread.shape[-1]), known[:, 1:])
         x = torch.cat([known[:, :1], spread], dim=1) + self.places  # (B, 1 + N, E)
@@ -61,16 +62,12 @@ class MaskedAutoencoder(nn.Module):
     def painted(self, images: Tensor, seen: Tensor) -> Tensor:
         """The images, with what is hidden as the model paints it: (B, C, H, W)."""
         patches, true = self(images, seen), self._patches(images)
-        patches = patches.scatter(1, seen[:, :, None].expand(-1, -1, patches.shape[-1]), _rows(true, seen))
+        patches = patches.scatter(1, seen[:, :, None].expand(-1, -1, patches.shape[-1]), only_seen(true, seen))
         return unpatchify(patches, *self.vit.config.size, channels=self.vit.config.channels)
 
     def _patches(self, images: Tensor) -> Tensor:
         images = image_batch(images, self.vit.config.channels, self.places)
         return patchify(pad_to_patches(images, self.vit.config.patch_size), self.vit.config.patch_size)
-
-
-def _rows(patches: Tensor, seen: Tensor) -> Tensor:
-    return patches.gather(1, seen[:, :, None].expand(-1, -1, patches.shape[-1]))
 
 
 def _check_draw(batch: int, n_patches: int, hidden: float) -> None:
@@ -81,13 +78,6 @@ def _check_draw(batch: int, n_patches: int, hidden: float) -> None:
         )
 
 
-def _check_seen(model: MaskedAutoencoder, images: Tensor, seen: Tensor) -> None:
-    N = len(model.places) - 1
-    whole = not (seen.is_floating_point() or seen.is_complex() or seen.dtype == torch.bool)
-    if not whole or seen.ndim != 2 or len(seen) != len(images) or not 0 < seen.shape[1] < N:
-        raise ValueError(
-            f"seen must hold whole numbers (batch, n), the patches that are seen, 1 to {N - 1} of {N}; got "
-            f"{seen.dtype}, {tuple(seen.shape)} for {len(images)} images."
-        )
-    if visible(seen) and not 0 <= int(seen.min()) <= int(seen.max()) < N:
-        raise ValueError(f"seen must hold places from 0 to {N - 1}; got {int(seen.min())} ... {int(seen.max())}.")
+def _check_hidden(seen: Tensor, n_patches: int) -> None:
+    if seen.shape[1] >= n_patches:
+        raise ValueError(f"Of {n_patches} patches one at least must be hidden; got seen of shape {tuple(seen.shape)}.")

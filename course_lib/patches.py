@@ -9,7 +9,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.sequences import check_sizes
+from course_lib.sequences import check_sizes, visible
 
 
 def grid_of(height: int, width: int, patch: int) -> tuple[int, int]:
@@ -49,11 +49,21 @@ def unpatchify(patches: Tensor, height: int, width: int, channels: int = 1) -> T
     return cut.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)[..., :height, :width]  # (B, C, H, W)
 
 
+def only_seen(patches: Tensor, seen: Tensor) -> Tensor:
+    """Of each image the patches that are seen, in this order: (B, N, F), int64 (B, n) -> (B, n, F).
+
+    Raises TypeError for other dtypes, ValueError for other shapes, none at all and, where it can be seen, for a patch
+    that an image does not have.
+    """
+    _check_seen(patches, seen)
+    return patches.gather(1, seen[:, :, None].expand(-1, -1, patches.shape[2]))
+
+
 class PatchEmbedding(nn.Module):
     """patches E: each patch, as one long vector, times one matrix (Dosovitskiy et al., 2021, equation 1).
 
     images (B, C, H, W) -> (B, N, D). That is a convolution whose steps are as long as its window is wide, and
-    `as_convolution` gives it. Raises ValueError for images that whole patches of P do not fill.
+    `as_convolution` gives it. Raises ValueError for other channels and images that whole patches of P do not fill.
     """
 
     def __init__(self, channels: int, patch: int, d_model: int):
@@ -63,6 +73,7 @@ class PatchEmbedding(nn.Module):
         self.project = nn.Linear(channels * patch * patch, d_model)
 
     def forward(self, images: Tensor) -> Tensor:
+        _check_channels(images, self.channels)
         return self.project(patchify(images, self.patch))  # (B, N, D)
 
     def as_convolution(self) -> nn.Conv2d:
@@ -143,6 +154,24 @@ def _check_patches(patches: Tensor, height: int, width: int, channels: int) -> i
             f"An image of {height} x {width} is {h} x {w} = {h * w} patches of {P} x {P}; got {patches.shape[1]}."
         )
     return P
+
+
+def _check_seen(patches: Tensor, seen: Tensor) -> None:
+    if seen.dtype != torch.int64:
+        raise TypeError(f"seen must hold whole numbers (batch, n), the patches that are seen, int64; got {seen.dtype}.")
+    B, N = patches.shape[:2]
+    if seen.ndim != 2 or len(seen) != B or not 0 < seen.shape[1] <= N:
+        raise ValueError(
+            f"seen must be (batch, n), for each of {B} images 1 to {N} of its {N} patches; got {tuple(seen.shape)}."
+        )
+    if visible(seen) and not 0 <= int(seen.min()) <= int(seen.max()) < N:
+        raise ValueError(f"seen must hold patches from 0 to {N - 1}; got {int(seen.min())} ... {int(seen.max())}.")
+
+
+def _check_channels(images: Tensor, channels: int) -> None:
+    if images.ndim == 4 and images.shape[1] != channels:
+        plural = "s" * (channels != 1)
+        raise ValueError(f"This layer was made for {channels} channel{plural}, dimension 1; got {tuple(images.shape)}.")
 
 
 def _check_convolution(layer: nn.Conv2d) -> None:

@@ -65,8 +65,9 @@ def cover(images: Tensor, covered: Tensor, patch: int, value: float = 0.0) -> Te
     value: the colour; 0 is paper where an image is ink. The control for every map of what a model "sees": does covering
     the patches that it marks change the answer more than covering others? Raises ValueError for what does not fit.
     """
-    _check_covered(images, covered, patch)
-    patches = patchify(images, patch).masked_fill(covered[:, :, None], value)
+    patches = patchify(images, patch)  # (B, N, C P P)
+    _check_covered(patches, covered)
+    patches = patches.masked_fill(covered[:, :, None], value)
     return unpatchify(patches, *images.shape[-2:], channels=images.shape[1])
 
 
@@ -76,8 +77,11 @@ def brightness(images: Tensor, patch: int) -> Tensor:
 
 
 def _check_maps(maps: list[Tensor]) -> None:
-    if not len(maps):
-        raise ValueError('rollout needs the maps of one layer at least: capture(model, "*.attention.weights").')
+    if not len(maps) or not all(isinstance(weights, Tensor) for weights in maps):
+        raise ValueError(
+            "rollout needs a list with the map of one layer at least, (batch, heads, places, places), in the layers' "
+            'order: with capture(model, "*.attention.weights") as heard, heard[name][0] for each name.'
+        )
     for weights in maps:
         if weights.ndim != 4 or weights.shape != maps[0].shape or weights.shape[-1] != weights.shape[-2]:
             raise ValueError(
@@ -106,10 +110,9 @@ def _check_scores(scores: Tensor, share: float) -> None:
         )
 
 
-def _check_covered(images: Tensor, covered: Tensor, patch: int) -> None:
-    N = images.shape[-2] // patch * (images.shape[-1] // patch) if images.ndim == 4 else 0
-    if covered.dtype != torch.bool or covered.shape != (len(images), N):
+def _check_covered(patches: Tensor, covered: Tensor) -> None:
+    if covered.dtype != torch.bool or covered.shape != patches.shape[:2]:
         raise ValueError(
-            f"What is covered must be bool ({len(images)}, {N}), True where a patch is painted over; got "
+            f"What is covered must be bool {tuple(patches.shape[:2])}, True where a patch is painted over; got "
             f"{covered.dtype}, {tuple(covered.shape)}."
         )

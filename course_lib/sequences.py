@@ -30,9 +30,15 @@ def transformed() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def autocast_is_on(x: Tensor) -> bool:
+    """Whether autocast is on for the device of x: then a tensor of another dtype than the weights' is no mistake."""
+    kind = x.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+
+
 def full_precision(x: Tensor) -> AbstractContextManager:
     """A block without autocast on the device of x."""
-    return torch.autocast(x.device.type, enabled=False) if _autocast_is_on(x) else nullcontext()
+    return torch.autocast(x.device.type, enabled=False) if autocast_is_on(x) else nullcontext()
 
 
 def token_ids(name: str, ids, embed: nn.Embedding, shortest: int = 0) -> Tensor:
@@ -140,7 +146,7 @@ def check_sequence(layer: nn.Module, x: Tensor, *states: Tensor, n_directions: i
     for name, tensor in (("x", x), *(("The state", state) for state in states)):
         if tensor.device != weight.device:
             raise ValueError(f"{name} is on {tensor.device}, the weights on {weight.device}: move one of them.")
-        mixed = tensor.is_floating_point() and _autocast_is_on(weight)
+        mixed = tensor.is_floating_point() and autocast_is_on(weight)
         if tensor.dtype != weight.dtype and not mixed:
             raise TypeError(
                 f"{name} is {tensor.dtype} but the weights are {weight.dtype}: convert it with "
@@ -171,11 +177,6 @@ def select_rows(state, rows: Tensor, dim: int = 0):
     dim is where its tensors have their batch, 1 for the (h, c) of an LSTM.
     """
     return map_state(state, lambda part: part.index_select(dim, rows))
-
-
-def _autocast_is_on(x: Tensor) -> bool:
-    kind = x.device.type
-    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def _wanted(longest: int, n_sequences: int | None) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from course_lib.block import Encoder, LayerNorm
 from course_lib.gpt import ACTIVATIONS, HF_ACTIVATIONS
 from course_lib.images import image_batch
-from course_lib.patches import PatchEmbedding, grid_of, pad_to_patches, resize_places
+from course_lib.patches import PatchEmbedding, grid_of, only_seen, pad_to_patches, resize_places
 from course_lib.sequences import check_sizes
 
 
@@ -110,14 +110,15 @@ class ViT(nn.Module):
         """What stands behind the last block, [CLS] first: (B, 1 + N, D).
 
         seen: whole numbers (B, n), the patches of each image that are read; the others are left out, with their
-        places, as a masked autoencoder does it, -> (B, 1 + n, D).
+        places, as a masked autoencoder does it, -> (B, 1 + n, D). Raises as the class and `only_seen` do.
         """
         images = image_batch(images, self.config.channels, self.places)
         _check_size(self.config, images)
         images = pad_to_patches(images, self.config.patch_size) if self.config.pad else images
-        x = self.embed(images) + self.places[1:]  # (B, N, D)
-        if seen is not None:
-            x = x.gather(1, seen[:, :, None].expand(-1, -1, x.shape[-1]))  # (B, n, D)
+        x = self.embed(images)  # (B, N, D)
+        _check_embedded(self, x)
+        x = x + self.places[1:]
+        x = x if seen is None else only_seen(x, seen)  # (B, n, D)
         cls = (self.cls + self.places[0]).expand(len(x), 1, -1)  # (B, 1, D)
         return self.encoder(self.dropout(torch.cat([cls, x], dim=1)))
 
@@ -200,6 +201,12 @@ def _check_size(config: ViTConfig, images: Tensor) -> None:
             f"This model was made for images of {H} x {W}, and these are {height} x {width}: "
             f"model.resized(({height}, {width})) is a copy with its places interpolated."
         )
+
+
+def _check_embedded(model: ViT, x: Tensor) -> None:
+    if x.shape[1:] != model.places[1:].shape:
+        N, D = model.places[1:].shape
+        raise ValueError(f"The embedding must give (batch, patches, d_model) = (B, {N}, {D}); got {tuple(x.shape)}.")
 
 
 def _check_copied(model) -> ViTConfig:

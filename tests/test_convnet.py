@@ -86,6 +86,16 @@ def test_the_width_with_the_nearest_number_of_parameters_is_found():
         (lambda: ConvStem(1, 1, 4), ValueError, "got 1"),
         (lambda: ConvStem(1, 4, 0), ValueError, "1 or more"),
         (lambda: ConvStem(1, 4, 4)(torch.zeros(2, 1, 8, 9)), ValueError, "both sides multiples of 4; got .2, 1, 8, 9."),
+        (
+            lambda: ConvStem(1, 4, 4)(torch.zeros(2, 3, 8, 8)),
+            ValueError,
+            "reads .batch, 1, height, width.*got .2, 3, 8",
+        ),
+        (
+            lambda: width_for(99, lambda width: torch.nn.Linear(2, 2)),
+            ValueError,
+            "must grow with its width; make.1. has",
+        ),
         (lambda: width_for(3, lambda width: ConvNet(1, 10, width)), ValueError, "At width 1 this model has .* already"),
     ],
 )

@@ -60,15 +60,24 @@ def test_a_teacher_reads_in_eval_mode_and_stays_as_it_is():
     assert_close(soft, soft_distillation(student(batch[0]), batch[1], teacher.eval()(batch[0]), 1.0, 1.0))
 
 
+def test_a_teacher_that_fails_stays_as_it_is():
+    teacher = nn.Linear(4, 3).train()
+    with pytest.raises(RuntimeError):
+        taught_by(teacher)(nn.Linear(5, 3), (torch.rand(2, 5), torch.tensor([0, 1])))
+    assert teacher.training
+
+
 @pytest.mark.parametrize(
     "wrong, words",
     [
         (lambda x, y: hard_distillation(x, y, x[:, :2]), "Student and teacher need logits .batch, classes."),
-        (lambda x, y: hard_distillation(x, y[:3], x), "labels .batch,.; got .6, 4., .6, 4. and .3,."),
+        (lambda x, y: hard_distillation(x, y[:3], x), "labels .batch,., not empty; got .6, 4., .6, 4. and .3,."),
+        (lambda x, y: hard_distillation(x[:0], y[:0], x[:0]), "not empty; got .0, 4."),
+        (lambda x, y: hard_distillation(x, y.double(), x), "a whole number from 0 on; got torch.float64"),
         (lambda x, y: soft_distillation(x, y, x, temperature=0), "temperature must be above 0"),
         (lambda x, y: soft_distillation(x, y, x, weight=1.5), "weight from 0 to 1; got temperature=3.0, weight=1.5"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((ValueError, TypeError), match=words):
         wrong(*drawn()[:2])

@@ -104,6 +104,12 @@ def test_random_shifts_are_drawn_for_each_image():
     assert random_shift(images[:0], 2).shape == (0, 1, 5, 5)
 
 
+def test_under_autocast_images_may_be_of_another_dtype():
+    images, weight = torch.rand(2, 1, 3, 3, dtype=torch.bfloat16), torch.ones(1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert image_batch(images, 1, weight) is images
+
+
 def test_a_gradient_goes_back_through_a_shift():
     images = torch.rand(2, 1, 3, 3, requires_grad=True)
     shift(images, 1, 0).sum().backward()
@@ -118,6 +124,9 @@ def test_a_gradient_goes_back_through_a_shift():
         (lambda x: image_batch(x.expand(-1, 3, -1, -1), 1, x), ValueError, "1 channel, dimension 1; got 3"),
         (lambda x: image_batch(x, 3, x), ValueError, "3 channels, dimension 1; got 1"),
         (lambda x: image_batch(x[:, 0], 3, x), ValueError, "must be .batch, 3, height, width., one image"),
+        (lambda x: image_batch(x.numpy(), 1, x), TypeError, "must be a tensor; got ndarray"),
+        (lambda x: image_batch(x.double(), 1, x), TypeError, "are torch.float64, the weights torch.float32: use imag"),
+        (lambda x: image_batch(torch.ones(3, 8, 8, 3), 3, x), ValueError, "got 8, in .3, 8, 8, 3.. Here the channels"),
         (lambda x: image_batch(x[..., :0], 1, x), ValueError, "one pixel at least"),
         (
             lambda x: next(labelled_batches(x, torch.zeros(2), 4)),
@@ -125,15 +134,26 @@ def test_a_gradient_goes_back_through_a_shift():
             "Each image needs its label.*.3,.; got .2",
         ),
         (lambda x: next(labelled_batches(x[:0], torch.zeros(0), 4)), ValueError, "one image at least"),
-        (lambda x: next(labelled_batches(x, torch.zeros(3), 0)), ValueError, "A batch must be 1 or more; got 0"),
+        (
+            lambda x: next(labelled_batches(x, torch.zeros(3), 2)),
+            TypeError,
+            "a whole number from 0 on; got torch.float",
+        ),
+        (lambda x: next(labelled_batches(x, torch.zeros(3).long(), 0)), ValueError, "A batch must be 1 or more; got 0"),
         (lambda x: accuracy(Constant(), x, torch.zeros(3, 1)), ValueError, "Each image needs its label"),
         (lambda x: share_of_each(torch.zeros(3), 0.0), ValueError, "above 0 and at most 1"),
         (lambda x: share_of_each(torch.zeros(0), 0.5), ValueError, "one at least"),
         (lambda x: pixel_order(0, 3), ValueError, "1 or more; got 0"),
-        (lambda x: shuffle_pixels(x, torch.arange(3)), ValueError, "hold each place.*pixel_order.*got .3,."),
+        (
+            lambda x: shuffle_pixels(x, torch.arange(3)),
+            ValueError,
+            "hold each place.*pixel_order.*got torch.int64, .3,.",
+        ),
+        (lambda x: shuffle_pixels(x, torch.arange(4.0)), ValueError, "hold each place.*got torch.float32, .4,."),
         (lambda x: shuffle_pixels(x, torch.zeros(4).long()), ValueError, "hold each place of an image .* once"),
         (lambda x: shuffle_pixels(torch.zeros(4), torch.arange(4)), ValueError, "hold each place"),
         (lambda x: shift(x[0], 1, 1), ValueError, "must be .batch, channels, height, width., not empty"),
+        (lambda x: shift(x, 0.5, 1), ValueError, "by whole pixels; got 0.5, 1"),
         (lambda x: random_shift(x, -1), ValueError, "farthest must be 0 or more; got -1"),
     ],
 )

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 from course_lib.patches import (
     PatchEmbedding,
     grid_of,
+    only_seen,
     pad_to_patches,
     patchify,
     place_similarity,
@@ -66,6 +67,25 @@ def test_the_embedding_is_a_strided_convolution(seed, dtype):
     assert torch.equal(back(images), found) and back.patch == P
 
 
+def test_what_is_seen_is_taken_from_each_image():
+    """only_seen: in the order asked for, repeats allowed."""
+    patches, seen = torch.rand(2, 4, 3), torch.tensor([[3, 0], [1, 1]])
+    found = only_seen(patches, seen)
+    assert all(torch.equal(found[b, n], patches[b, seen[b, n]]) for b in range(2) for n in range(2))
+    assert torch.equal(only_seen(patches, torch.arange(4).expand(2, -1)), patches)
+    for strange, error, words in (
+        (torch.zeros(2, 3), TypeError, "seen must hold whole numbers.*got torch.float32"),
+        (torch.zeros(2, 3).int(), TypeError, "int64; got torch.int32"),
+        (torch.zeros(3, 3).long(), ValueError, "for each of 2 images 1 to 4 of its 4 patches; got .3, 3."),
+        (torch.zeros(2, 0).long(), ValueError, "1 to 4 of its 4"),
+        (torch.zeros(2).long(), ValueError, "seen must be .batch, n."),
+        (torch.full((2, 1), 4), ValueError, "patches from 0 to 3; got 4 ... 4"),
+        (torch.full((2, 1), -1), ValueError, "patches from 0 to 3; got -1 ... -1"),
+    ):
+        with pytest.raises(error, match=words):
+            only_seen(patches, strange)
+
+
 def test_the_same_grid_keeps_its_places():
     """resize_places: and [CLS] keeps its row on any grid; a straight ramp stays straight in the middle."""
     places = torch.randn(1 + 6, 4)
@@ -108,6 +128,7 @@ def test_similarity_of_places():
         (lambda: unpatchify(torch.zeros(4, 4), 4, 4), "must be .batch, number"),
         (lambda: unpatchify(torch.zeros(1, 4, 0), 4, 4), "got .1, 4, 0."),
         (lambda: PatchEmbedding(1, 2, 0), "1 or more; got channels=1, patch=2, d_model=0"),
+        (lambda: PatchEmbedding(1, 2, 3)(torch.zeros(1, 3, 4, 4)), "made for 1 channel, dimension 1; got .1, 3, 4, 4"),
         (lambda: PatchEmbedding.from_convolution(nn.Conv2d(1, 2, 3, stride=2)), "steps as long as the window is wide"),
         (lambda: PatchEmbedding.from_convolution(nn.Conv2d(1, 2, 3, stride=3, padding=1)), "no padding"),
         (lambda: resize_places(torch.zeros(6, 2), (2, 3), (4, 4)), "2 x 3 with 1 before it has places .7, width."),

@@ -106,7 +106,8 @@ def test_what_is_covered_is_painted_over_and_the_rest_stays():
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        (lambda: rollout([]), "maps of one layer at least"),
+        (lambda: rollout([]), "map of one layer at least"),
+        (lambda: rollout(["encoder.blocks.0.attention.weights"]), "needs a list with the map"),
         (
             lambda: rollout([torch.zeros(1, 2, 3, 3), torch.zeros(1, 2, 4, 4)]),
             "all of one shape; got .1, 2, 3, 3., .1, 2",
@@ -124,6 +125,8 @@ def test_what_is_covered_is_painted_over_and_the_rest_stays():
         (lambda: most(torch.zeros(0, 3), 0.5), "not empty"),
         (lambda: cover(torch.zeros(2, 1, 4, 4), torch.zeros(2, 4), 2), "must be bool .2, 4.*got torch.float32"),
         (lambda: cover(torch.zeros(2, 1, 4, 4), torch.zeros(2, 5) > 0, 2), "must be bool .2, 4."),
+        (lambda: cover(torch.zeros(2, 4, 4), torch.zeros(2, 4) > 0, 2), "must be .batch, channels, height, width."),
+        (lambda: cover(torch.zeros(2, 1, 4, 4), torch.zeros(2, 4) > 0, 0), "1 or more; got patch=0"),
         (lambda: cover(torch.zeros(2, 1, 5, 4), torch.zeros(2, 4) > 0, 2), "do not fill an image of 5 x 4"),
     ],
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,7 +103,7 @@ def _installed(place: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
                 for name, header in ((images, 16), (labels, 8))
             )
             found[part] = pixels.reshape(size, SIDE, SIDE), kinds.reshape(size)
-    except (OSError, EOFError, ValueError, gzip.zlib.error) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise RuntimeError(f"The files of Fashion-MNIST in {place} are damaged ({error}): {HOW}.") from None
     return _known(found)
 
