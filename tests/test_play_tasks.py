@@ -135,6 +135,12 @@ def test_few_labels_and_all_of_them():
     assert 0.3 < baseline("says")["first speech"] < 0.37
 
 
+def test_a_baseline_may_be_asked_of_the_first_test_examples_alone():
+    labels = [row.label for row in rows("genre", "test")[:7]]
+    most = baseline("genre", 40, 7)["most frequent"]
+    assert most in {labels.count(label) / 7 for label in set(labels)} | {0.0}
+
+
 def test_load_gives_the_rows():
     loaded = load("says")
     assert isinstance(loaded, datasets.DatasetDict) and list(loaded) == list(SPLITS)
