@@ -38,7 +38,7 @@ _ASKED = questions("""
         Its places are learned, so they can be learned anew. What is lost is what stands in a patch.
 
     without_places: What can a ViT without place vectors still tell apart?
-    - Nothing: all images look the same to it
+    - Nothing: any two images look just alike to it
         It still sees what is in each patch, and how often.
     - Every image, as the patches come in a fixed order
         They do, but attention does not ask who came first: the sum over all patches has no order.
