@@ -22,7 +22,7 @@ _ASKED = questions("""
         Nobody wants easy answers. What counts is what the model must do at words that look untouched.
     - To let it count how often each of the words comes up.
         The read-out's bias learns that from all answers, hidden or not.
-    + Any word that it reads may then be asked of it.
+    + Then any word that it reads may be the one asked.
         Yes. Were only [MASK] asked, the states of all other words could be left poor, and in use there is no [MASK].
     - To show it the 15 in 100 that will be asked later.
         The draw is new each time a text is read, and nothing tells which untouched word is asked.
