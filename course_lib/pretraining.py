@@ -28,7 +28,7 @@ def span_pairs(
 
     ids (N,): a text, a tensor or a list. The first `short` batches have rows of `length` // 4 pieces; later ones have
     rows of a quarter, a half or the whole, in turn at random, each so many rows that the pieces are those of `batch`
-    whole ones. So what stands near is learned first (the paper's rows are short in nine steps of ten, appendix A.2).
+    whole ones (the paper's rows are short in nine steps of ten, appendix A.2).
     Half of all b do not follow: label 1 (section 3.1, task 2). how: further arguments of `mask_tokens`.
     Raises ValueError for a length below 20, a batch below 1, and a text that is not longer than a row.
     """
@@ -98,8 +98,8 @@ def play_pieces(text: str) -> WordPiece:
 def small_bert(vocab_size: int, max_len: int, d_model: int, n_heads: int, n_layers: int, dropout: float) -> MaskedWords:
     """A `Bert` of these sizes with the heads of pre-training; `BertConfig` raises for what does not fit.
 
-    Its blocks begin as lesson 06's do, far above Google's N(0, 0.02): on so little text that beginning stayed for
-    thousands of steps at guessing how frequent each piece is.
+    Its blocks begin as lesson 06's do, far above Google's N(0, 0.02). With that beginning, longer rows and Muon, trials
+    stayed at guessing how frequent each piece is; which of the three it was has not been tested.
     """
     model = MaskedWords(Bert(BertConfig(vocab_size, max_len, d_model, n_heads, n_layers, dropout)), pairs=True)
     fresh = nn.ModuleList(Block(d_model, n_heads, activation=F.gelu) for _ in range(n_layers))
