@@ -38,7 +38,7 @@ def alike(ours, theirs, found, expected, dtype):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("head", [Classifier, Tagger], ids=lambda head: head.__name__)
 def test_classes_and_tags(head, seed, dtype):
-    """Classifier, Tagger, Head.from_hf, Head.states: beside theirs, one sentence or two, padded."""
+    """Classifier.forward, Tagger.forward, Head.from_hf, Head.states: beside theirs, one sentence or two, padded."""
     config, theirs, ours = copied(head.theirs, head, dtype, seed, num_labels=seed + 2)
     ids, segments, mask = drawn_text(config)
     found, expected = ours(ids, segments, mask), theirs(ids, mask.long(), segments).logits
@@ -66,7 +66,7 @@ def test_a_choice(dtype):
 
 @exact_or_not
 def test_a_span(dtype):
-    """SpanFinder: beside BertForQuestionAnswering; padding cannot be an answer."""
+    """SpanFinder.forward: beside BertForQuestionAnswering; padding cannot be an answer."""
     config, theirs, ours = copied("BertForQuestionAnswering", SpanFinder, dtype, max_position_embeddings=7)
     ids, segments, mask = drawn_text(config)
     expected = theirs(ids, mask.long(), segments)
@@ -80,7 +80,7 @@ def test_a_span(dtype):
 @exact_or_not
 @pytest.mark.parametrize("seed", range(3))
 def test_masked_words(seed, dtype):
-    """MaskedWords, MaskedWords.from_hf: beside BertForMaskedLM, everywhere and at the places asked."""
+    """MaskedWords.forward, MaskedWords.from_hf: beside BertForMaskedLM, everywhere and at the places asked."""
     config, theirs, ours = copied("BertForMaskedLM", MaskedWords, dtype, seed)
     assert parameter_count(ours.bert.config, masked_words=True) == sum(p.numel() for p in ours.parameters())
     ids, segments, mask = drawn_text(config)
@@ -134,7 +134,7 @@ def test_a_head_begins_small_and_keeps_its_dropout():
 
 
 def test_layers_are_mixed_by_the_formula():
-    """LayerMix: gamma sum softmax(s) h; at first the mean; one large score picks its layer."""
+    """LayerMix.forward: gamma sum softmax(s) h; at first the mean; one large score picks its layer."""
     layers = a_bert().layers(torch.randint(11, (2, 5)))
     mix = LayerMix(3).double()
     assert_close(mix(layers), sum(layers) / 3, atol=1e-12, rtol=0)
