@@ -1,7 +1,7 @@
 """`python tests/bench/bench_bert_ablations.py`: which parts of BERT's recipe matter at our size? Lesson 08.
 
 One thing is changed at a time in a small BERT's pre-training on the plays (Devlin et al., 2019, section 5.1, table 5;
-section 5.2, table 6; appendix C.2, table 8). All runs have as many steps, rows and pieces, and are judged alike: bits
+appendix C.2, table 8). All runs have as many steps, rows and pieces, and are judged alike: bits
 of the same masked pieces of validation plays, and linear read-outs on frozen states. Two processes, one thread each;
 the seconds are CPU seconds of training. The table goes to the screen, the numbers to
 build/bench_bert_ablations.json, run after run.
