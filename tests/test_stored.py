@@ -22,7 +22,7 @@ from course_lib.language_model import bits_per_character
 from course_lib.next_token import bits_per_token
 from course_lib.pretraining import masked_bits
 from course_lib.tokenizers import CharTokenizer
-from course_lib.train import stored
+from course_lib.train import stored, stored_plays
 from course_lib.train.stored import CHECKPOINTS, RECIPES, cards, load, save, train
 from course_lib.wordpiece import WordPiece
 
@@ -229,8 +229,8 @@ def test_half_precision_halves_a_file_and_hardly_moves_the_logits(tiny):
 
 @pytest.mark.parametrize("name, expected", [("gpt", next_token.three_rounds), ("back", None)])
 def test_a_recipe_may_name_its_optimiser(tiny, monkeypatch, name, expected):
-    taken, fit = [], stored.fit
-    monkeypatch.setattr(stored, "fit", lambda *args, **how: taken.append(how["optimiser"]) or fit(*args, **how))
+    taken, fit = [], stored_plays.fit
+    monkeypatch.setattr(stored_plays, "fit", lambda *args, **how: taken.append(how["optimiser"]) or fit(*args, **how))
     train(name, steps=1, progress=False)
     assert taken == [expected]
 
