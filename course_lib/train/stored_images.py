@@ -34,7 +34,7 @@ class ImageRecipe:
     weight_decay: float = 0.0
     warmup: int = 100
     half: bool = True
-    MEASURED: ClassVar = {"test_accuracy"}  # what a record holds besides what every record does
+    MEASURED: ClassVar = {"test_accuracy", "test_by_kind"}  # what a record holds besides what every record does
 
     def model(self) -> nn.Module:
         """A new model with weights drawn at random: images (B, 1, 28, 28) -> logits (B, 10)."""
@@ -68,7 +68,11 @@ class ImageRecipe:
             optimiser=resolve_name(self.optimiser) if self.optimiser else None,
             **how,
         )
-        return model, history, {"test_accuracy": accuracy(model, *seen["test"])}
+        images, labels = seen["test"]
+        by_kind = {
+            name: accuracy(model, images[labels == n], labels[labels == n]) for n, name in enumerate(fashion.NAMES)
+        }
+        return model, history, {"test_accuracy": accuracy(model, images, labels), "test_by_kind": by_kind}
 
     def result(self, record: dict) -> str:
         """What a record says that the model is worth."""
