@@ -67,6 +67,7 @@ from course_lib.transformer import Transformer
 from course_lib.translator import translation_loss
 from course_lib.vit import ViT, ViTConfig
 
+pytestmark = pytest.mark.slow  # most of a minute, in a process of its own
 CASES = {}  # name -> a function to call on the device
 BACK = 5  # what the pretended device says when it is asked for tokens
 

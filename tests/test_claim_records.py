@@ -67,6 +67,7 @@ seed, cpu = int(os.environ["COURSE_SEED"]), os.environ["ATEN_CPU_CAPABILITY"]
 """
 
 
+@pytest.mark.slow
 def test_every_claim_is_recorded_with_what_each_run_measured(course, capsys):
     shaky = "claim('shaky', (measured(seed / 2, 's', name='loss') < 1.0) & (measured(seed) < measured(3.5, name='b')))"
     path = put(course, "01_a.ipynb", START, shaky, "claim('sure', cpu in ('default', 'avx2'))")

@@ -52,6 +52,7 @@ def test_a_lesson_begins_with_its_notebook_and_goes_on_in_jupyterlab():
     assert [item.nodeid for item in in_order(items)] == notebook + lab + rest
 
 
+@pytest.mark.slow
 def test_a_group_stays_on_one_worker(tmp_path):
     folder = tmp_path / "tests"
     folder.mkdir()

@@ -1,8 +1,11 @@
 """All that a lesson does besides teaching, in a real kernel."""
 
+import pytest
+
 from course_lib.lesson.sources import ROOT
 
 
+@pytest.mark.slow
 def test_in_a_notebook_each_output_carries_its_data_and_no_cell_stops_but_a_false_claim():
     import nbformat
     from nbclient import NotebookClient

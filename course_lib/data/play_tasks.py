@@ -51,7 +51,7 @@ BASELINES = {  # as measured; a test measures them again
     "speaker": "most frequent 0.23, bag of words 0.35",
     "genre": "most frequent 0.16, bag of words 0.25",
     "answer": "most frequent 0.49, bag of words 0.51",
-    "names": "dictionary 0.49",
+    "names": "dictionary 0.49, capitals too 0.81",
     "says": "first speech 0.34",
 }
 
