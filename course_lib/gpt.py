@@ -152,7 +152,12 @@ class GPT(nn.Module):
 
 
 def _check_config(config) -> None:
-    sizes = {name: getattr(config, name) for name in ("vocab_size", "max_len", "d_model", "n_heads", "n_layers")}
+    _check_blocks(config, vocab_size=config.vocab_size, max_len=config.max_len)
+
+
+def _check_blocks(config, **sizes) -> None:
+    """What every configuration says of its blocks, and sizes of its own."""
+    sizes |= {name: getattr(config, name) for name in ("d_model", "n_heads", "n_layers")}
     sizes |= {} if config.d_ff is None else {"d_ff": config.d_ff}
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool):

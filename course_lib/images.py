@@ -42,6 +42,21 @@ def labelled_batches(images: Tensor, labels: Tensor, batch: int, seed: int = 0) 
             yield images[some], labels[some]
 
 
+def varied_batches(
+    images: Tensor, labels: Tensor, batch: int, farthest: int = 1, mirrored: bool = True, seed: int = 0
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """`labelled_batches` of images that are never twice the same: each moved by its own draw, every other one mirrored.
+
+    images (N, C, H, W). `random_shift` moves them by up to `farthest` pixels. Mirror what has no left and right:
+    clothes, not digits. Raises as those two do.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for some, kinds in labelled_batches(images, labels, batch, seed):
+        some = random_shift(some, farthest, generator)
+        turned = torch.rand(len(some), generator=generator).to(some.device) < 0.5 * mirrored
+        yield torch.where(turned[:, None, None, None], some.flip(-1), some), kinds
+
+
 def image_loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     """-log p(label), the mean over a batch of images and labels: a number, for `fit`."""
     images, labels = batch

@@ -15,10 +15,9 @@ import torch.nn as nn
 from torch import Tensor
 
 from course_lib.block import Encoder, LayerNorm
-from course_lib.gpt import ACTIVATIONS, HF_ACTIVATIONS
+from course_lib.gpt import ACTIVATIONS, HF_ACTIVATIONS, _check_blocks
 from course_lib.images import image_batch
 from course_lib.patches import PatchEmbedding, grid_of, only_seen, pad_to_patches, resize_places
-from course_lib.sequences import check_sizes
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,11 @@ class ViT(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """The encoder's, by the name that they have in `GPT`: so `muon.split` finds them."""
+        return self.encoder.blocks
+
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.encode(images)[:, 0])  # (B, K): what [CLS] has gathered
 
@@ -165,33 +169,17 @@ class ViT(nn.Module):
 
 def _check_config(config: ViTConfig) -> None:
     sides = config.image_size if isinstance(config.image_size, (tuple, list)) else (config.image_size,)
-    names = ("patch_size", "n_classes", "d_model", "n_heads", "n_layers", "channels")
-    sizes = {name: getattr(config, name) for name in names} | {"image_size": sides[0] if sides else None}
-    sizes |= {} if config.d_ff is None else {"d_ff": config.d_ff}
-    sizes |= {"image_size[1]": sides[1]} if len(sides) > 1 else {}
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool):
-            raise ValueError(f"{name} must be a whole number; got {size!r}.")
+    sizes = {name: getattr(config, name) for name in ("patch_size", "n_classes", "channels")}
+    sizes |= {"image_size": sides[0] if sides else None} | ({"image_size[1]": sides[1]} if len(sides) > 1 else {})
+    _check_blocks(config, **sizes)
     if len(sides) > 2:
         raise ValueError(f"image_size is the side of a square or (height, width); got {config.image_size!r}.")
-    check_sizes("ViTConfig", **sizes)
     (H, W), P = config.size, config.patch_size
     if not config.pad and (H % P or W % P):
         raise ValueError(
             f"Whole patches of {P} x {P} do not fill an image of {H} x {W}: choose a patch that divides both sides, or "
             "build the config with pad=True, which adds zeros below and to the right."
         )
-    if config.d_model % config.n_heads:
-        raise ValueError(
-            f"The heads share d_model in equal parts: it must be a multiple of n_heads; got d_model={config.d_model}, "
-            f"n_heads={config.n_heads}."
-        )
-    if not 0 <= config.dropout < 1:
-        raise ValueError(f"dropout is the share that is dropped, from 0 to below 1; got {config.dropout}.")
-    if config.activation not in ACTIVATIONS:
-        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {config.activation!r}.")
-    if not config.eps >= 0:
-        raise ValueError(f"eps is added to a variance and must be 0 or more; got {config.eps}.")
 
 
 def _check_size(config: ViTConfig, images: Tensor) -> None:

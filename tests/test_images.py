@@ -18,6 +18,7 @@ from course_lib.images import (
     share_of_each,
     shift,
     shuffle_pixels,
+    varied_batches,
 )
 
 
@@ -45,6 +46,28 @@ def test_a_round_of_batches_shows_every_image_once_with_its_label():
         assert not torch.equal(*orders)
         rounds.append(torch.cat(orders))
     assert torch.equal(rounds[0], rounds[1]) and not torch.equal(rounds[0], rounds[2])
+
+
+def test_varied_batches_are_the_same_images_moved_and_mirrored():
+    """varied_batches: the labels stay with their images, half of which are mirrored; without both, nothing changes."""
+    images, labels = torch.rand(40, 2, 3, 4), torch.arange(40)
+    for (plain, names), (varied, same) in zip(
+        islice(labelled_batches(images, labels, 16, 3), 6),
+        islice(varied_batches(images, labels, 16, farthest=0, mirrored=False, seed=3), 6),
+        strict=True,
+    ):
+        assert torch.equal(plain, varied) and torch.equal(names, same)
+    mirrored = 0
+    for some, names in islice(varied_batches(images, labels, 40, farthest=0), 20):
+        turned = torch.tensor([torch.equal(one, images[at].flip(-1)) for one, at in zip(some, names, strict=True)])
+        assert torch.equal(some[~turned], images[names[~turned]])
+        mirrored += turned.sum().item()
+    assert 300 < mirrored < 500
+    one = images[:1]
+    places = [shift(way, down, right) for way in (one, one.flip(-1)) for down in (-1, 0, 1) for right in (-1, 0, 1)]
+    seen = [some for some, _ in islice(varied_batches(one, labels[:1], 1), 300)]
+    assert {n for some in seen for n, place in enumerate(places) if torch.equal(some, place)} == set(range(18))
+    assert all(any(torch.equal(some, place) for place in places) for some in seen)
 
 
 def test_accuracy_is_the_share_of_right_answers_and_the_mode_stays():

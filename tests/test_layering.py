@@ -36,6 +36,8 @@ ROOMS = {
     "__init__": Room(set(), set()),
     "train": Room({"torch", "numpy", "tqdm", "safetensors"}, {"train", "data.beside"}),
     "train.stored": Room({"torch", "safetensors"}, {"train", "data"}),
+    "train.stored_plays": Room({"torch"}, {"train", "data"}),
+    "train.stored_images": Room({"torch"}, {"train", "data"}),
     "train.published": Room({"platformdirs"}, {"data.beside"}),
     "data": Room({"torch", "numpy", "platformdirs"}, {"data"}),
     "show": Room(set(), set()),
@@ -239,6 +241,7 @@ def test_notebooks_do_not_import_publish():
         ("lesson.claims", "try:\n    import bertviz\nexcept ImportError:\n    pass", "bertviz is heavy"),
         ("train.loop", "from course_lib.publish import execute", "must not import publish"),
         ("train.stored", "from course_lib.lstm import LSTM", "must not import lstm"),
+        ("train.stored_images", "from course_lib.vit import ViT", "must not import vit"),
         ("__init__", "from course_lib.rnn import RNN", "must not import rnn"),
     ],
 )

@@ -22,8 +22,9 @@ from course_lib.language_model import bits_per_character
 from course_lib.next_token import bits_per_token
 from course_lib.pretraining import masked_bits
 from course_lib.tokenizers import CharTokenizer
-from course_lib.train import stored
+from course_lib.train import stored, stored_plays
 from course_lib.train.stored import CHECKPOINTS, RECIPES, cards, load, save, train
+from course_lib.train.stored_plays import PLAYS
 from course_lib.wordpiece import WordPiece
 
 
@@ -41,10 +42,10 @@ def unread(tokenizer):
 
 def slow_if_large(name):
     """A GPT reads each token of the test plays twice: half a minute."""
-    return name if RECIPES[name].layer else pytest.param(name, marks=pytest.mark.slow)
+    return name if PLAYS[name].layer else pytest.param(name, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", [slow_if_large(name) for name in RECIPES])
+@pytest.mark.parametrize("name", [slow_if_large(name) for name in PLAYS])
 def test_a_stored_model_is_worth_what_its_record_says(name):
     (model, record), recipe = load(name), RECIPES[name]
     assert not model.training and record["command"].endswith(name)
@@ -136,7 +137,7 @@ def test_nothing_is_imported_that_no_recipe_needs_before_a_model_is_asked_for():
 
 
 def test_a_recipe_makes_a_new_model_of_its_layer():
-    for recipe in RECIPES.values():
+    for recipe in PLAYS.values():
         model, ids = recipe.model(7), torch.zeros(2, 3, dtype=torch.long)
         if recipe.masked:
             assert model.bert.config == BertConfig(7, *recipe.sizes)
@@ -229,8 +230,8 @@ def test_half_precision_halves_a_file_and_hardly_moves_the_logits(tiny):
 
 @pytest.mark.parametrize("name, expected", [("gpt", next_token.three_rounds), ("back", None)])
 def test_a_recipe_may_name_its_optimiser(tiny, monkeypatch, name, expected):
-    taken, fit = [], stored.fit
-    monkeypatch.setattr(stored, "fit", lambda *args, **how: taken.append(how["optimiser"]) or fit(*args, **how))
+    taken, fit = [], stored_plays.fit
+    monkeypatch.setattr(stored_plays, "fit", lambda *args, **how: taken.append(how["optimiser"]) or fit(*args, **how))
     train(name, steps=1, progress=False)
     assert taken == [expected]
 

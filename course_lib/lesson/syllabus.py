@@ -142,6 +142,7 @@ LESSONS = (
             "distillation.py",
             "masked_patches.py",
             "data/fashion.py",
+            "train/stored_images.py",
         ),
     ),
 )

@@ -1,120 +1,33 @@
 """Models that the course trained itself, for longer than a lesson can: `load(name)`, and how to train each again.
 
 `python -m course_lib.train.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes the
-cards anew. A file holds weights and a JSON header: loading one runs no code from it. Recipes name what they are made of
-("course_lib.lstm:LSTM"), so that nothing here needs a model before one is asked for.
+cards anew. A file holds weights and a JSON header: loading one runs no code from it. Recipes stand in `stored_plays`
+and `stored_images`; they name what they are made of ("course_lib.lstm:LSTM"), so that nothing here needs a model before
+one is asked for.
 """
 
 import argparse
 import json
 import platform
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from pkgutil import resolve_name
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
-from course_lib.data import plays
 from course_lib.data.beside import beside, write_beside
-from course_lib.train import cosine, fit, pick_device, seed_everything
+from course_lib.train import seed_everything
+from course_lib.train.stored_images import IMAGES
+from course_lib.train.stored_plays import PLAYS
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "data" / "checkpoints"
 FORMAT = "unrolled weights 1"
-# What every record holds: `cards` and lessons read it.
-RECORD = {"command", "seed", "commit", "machine", "vocab_size", "weights", "steps", "seconds", "test_bits", "curve"}
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How one model is made: its layer with its `sizes`, and the run that trains it on the plays.
-
-    `backwards`: it reads the text from its end, and predicts the character before. `about`: what it is, for the card.
-    Names are "module:name": `reader` is the model around the layer (or the whole model, where there is no layer),
-    `batches`, `loss` and `bits` (per token) train and measure it. `masked`: it fills in masked pieces, so `batches` and
-    `bits` are handed the tokenizer too, and bits are per masked piece, not per character. `half`: stored in half
-    precision.
-    """
-
-    about: str
-    layer: str | None
-    sizes: tuple[float, ...]
-    lr: float
-    steps: int
-    backwards: bool = False
-    batch: int = 128
-    chunk: int = 32
-    seed: int = 0
-    tokenizer: str = "course_lib.tokenizers:CharTokenizer"
-    reader: str = "course_lib.language_model:CharRNN"
-    batches: str = "course_lib.language_model:streams"
-    loss: str = "course_lib.language_model:TruncatedBPTT"
-    bits: str = "course_lib.language_model:bits_per_character"
-    optimiser: str | None = None
-    warmup: int = 0
-    masked: bool = False
-    half: bool = False
-
-    def model(self, vocab_size: int) -> nn.Module:
-        """A new model with weights drawn at random: ids (B, T) -> logits (B, T, vocab_size), and states if any."""
-        parts = (resolve_name(self.layer)(*self.sizes),) if self.layer else self.sizes
-        return resolve_name(self.reader)(vocab_size, *parts)
-
-
-# One layer each, about 100,000 weights; the learning rate is the best of 0.004, 0.008, 0.016 on validation scenes.
-# Then two of two layers, which read in opposite directions.
-RECIPES = {
-    "plays_rnn": Recipe("Elman network, 256 units", "course_lib.rnn:RNN", (64, 256), lr=8e-3, steps=10_000),
-    "plays_lstm": Recipe("LSTM, 118 units", "course_lib.lstm:LSTM", (64, 118), lr=1.6e-2, steps=10_000),
-    "plays_gru": Recipe("GRU, 138 units", "course_lib.lstm:GRU", (64, 138), lr=8e-3, steps=10_000),
-    "plays_forward": Recipe(
-        "two-layer LSTM, 96 units a layer, reading forwards", "course_lib.lstm:LSTM", (64, 96, 2), lr=8e-3, steps=4_000
-    ),
-    "plays_backward": Recipe(
-        "two-layer LSTM, 96 units a layer, reading backwards",
-        "course_lib.lstm:LSTM",
-        (64, 96, 2),
-        lr=8e-3,
-        steps=4_000,
-        backwards=True,
-    ),
-    "plays_gpt": Recipe(
-        "GPT of four blocks, 160 wide, reading 128 subwords (1,000 merges)",
-        None,
-        (128, 160, 4, 4, 0.1),
-        lr=0.02,
-        steps=5_000,
-        batch=16,
-        chunk=128,
-        tokenizer="course_lib.next_token:subwords",
-        reader="course_lib.next_token:small_gpt",
-        batches="course_lib.next_token:windows",
-        loss="course_lib.next_token:next_token_loss",
-        bits="course_lib.next_token:bits_per_token",
-        optimiser="course_lib.next_token:three_rounds",
-        half=True,
-    ),
-    "plays_bert": Recipe(
-        "BERT of three blocks, 128 wide, reading 2,000 pieces of words (WordPiece)",
-        None,
-        (96, 128, 4, 3, 0.0),
-        lr=1e-3,
-        steps=12_000,
-        warmup=200,
-        batch=21,
-        chunk=96,
-        tokenizer="course_lib.pretraining:play_pieces",
-        reader="course_lib.pretraining:small_bert",
-        batches="course_lib.pretraining:short_rows_first",
-        loss="course_lib.masked_words:masked_loss",
-        bits="course_lib.pretraining:masked_bits",
-        masked=True,
-        half=True,
-    ),
-}
+# What every record holds, besides its recipe's MEASURED: `cards` and lessons read it.
+RECORD = {"command", "seed", "commit", "machine", "weights", "steps", "seconds", "curve"}
+RECIPES = PLAYS | IMAGES
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
@@ -140,9 +53,9 @@ def load(name: str) -> tuple[nn.Module, dict]:
         raise ValueError(f"{path.name} holds no weights of this course (mark {FORMAT!r} is missing).")
     try:
         record = json.loads(header.get("record", "{}"))
-        if missing := sorted(RECORD - record.keys()):
+        if missing := sorted((RECORD | RECIPES[name].MEASURED) - record.keys()):
             raise ValueError(f"its record lacks {', '.join(missing)}")
-        model = RECIPES[name].model(record["vocab_size"])
+        model = RECIPES[name].model_of(record)
         model.load_state_dict(weights)
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         why = str(error).strip().rpartition("\n")[2].strip()
@@ -153,57 +66,32 @@ def load(name: str) -> tuple[nn.Module, dict]:
     return model.eval(), record
 
 
-def train(name: str, steps: int | None = None, progress: bool = True) -> tuple[nn.Module, dict]:
+def train(
+    name: str, steps: int | None = None, progress: bool = True, checkpoint: Path | None = None
+) -> tuple[nn.Module, dict]:
     """Train the model called `name` by its recipe (or only the first `steps` of it) -> the model and its record.
 
-    record["curve"] lists [step, bits per character (or masked piece) on validation scenes]. One CPU thread.
+    record["curve"] lists [step, what the recipe measures on its validation part]. checkpoint: as in `fit`, so that a
+    run that was killed can go on. One CPU thread.
     """
     recipe = RECIPES[_known(name)]
     steps = steps or recipe.steps
     torch.set_num_threads(1)
     seed_everything(recipe.seed)
-    device, texts = pick_device(), {split: plays.text(split) for split in ("train", "validation", "test")}
-    tokenizer = resolve_name(recipe.tokenizer)(texts["train"])
-    ids = tokenizer.encode(texts["train"])
-    ids = ids.flip(0) if recipe.backwards else ids
-    model, loss = recipe.model(len(tokenizer)).to(device), resolve_name(recipe.loss)
-    optimiser = resolve_name(recipe.optimiser) if recipe.optimiser else None
-    more = (tokenizer,) if recipe.masked else ()
-
-    def bits(split: str, characters: int | None = None) -> float:
-        """Per character of the split, or of its first characters: what the tokens that they are cut into cost."""
-        text = texts[split][-(characters or 0) :] if recipe.backwards else texts[split][:characters]
-        tokens = tokenizer.encode(text).flip(0) if recipe.backwards else tokenizer.encode(text)
-        per_token = resolve_name(recipe.bits)(model, tokens, *more)
-        return round(per_token if recipe.masked else per_token * len(tokens) / len(text), 4)
-
-    history = fit(
-        model,
-        resolve_name(recipe.batches)(ids, *more, recipe.batch, recipe.chunk),
-        loss() if isinstance(loss, type) else loss,
-        steps=steps,
-        lr=recipe.lr,
-        schedule=lambda step, _: cosine(step, recipe.steps, recipe.warmup),
-        device=device,
-        watch=lambda step: [step, bits("validation", 33_000)],
-        watch_every=250,
-        progress=progress,
-        optimiser=optimiser,
-    )
+    model, history, measured = recipe.train(steps, progress=progress, checkpoint=checkpoint)
+    device = next(model.parameters()).device
     record = {
         "command": f"python -m course_lib.train.stored {name}",
         "seed": recipe.seed,
         "commit": _commit(),
         "machine": f"{platform.machine()}, {device.type}, PyTorch {torch.__version__.split('+')[0]}",
-        "vocab_size": len(tokenizer),
         "weights": sum(p.numel() for p in model.parameters()),
         "steps": steps,
         "seconds": round(history.seconds),
-        "test_bits": bits("test"),
         "curve": [seen for _, seen in history.watched],
         "recipe": asdict(recipe) | {"sizes": list(recipe.sizes)},
     }
-    return model.cpu(), record
+    return model.cpu(), record | measured
 
 
 def save(name: str, model: nn.Module, record: dict) -> Path:
@@ -216,22 +104,20 @@ def save(name: str, model: nn.Module, record: dict) -> Path:
 
 
 def cards() -> str:
-    """A card for each stored model, in Markdown: what it is, command, seed, commit, time, final bits."""
+    """A card for each stored model, in Markdown: what it is, command, seed, commit, time, what it is worth."""
     parts = [
         "# Models that the course trained\n\nThis file is written by `python -m course_lib.train.stored`. Weights "
-        "are safetensors: plain numbers, no code.\nAll have read the train split of the plays "
-        "([card of the corpus](../README.md)); bits per character, or per masked\npiece, are those of its "
-        "test plays. A model of this size writes like a play and means nothing by it."
+        "are safetensors: plain numbers, no code.\n`plays_…` have read the train split of the plays; bits per "
+        "character, or per masked piece, are those of its test plays.\nA model of this size writes like a play and "
+        "means nothing by it. `fashion_…` have seen the train split of Fashion-MNIST;\ntheir accuracy is that on its "
+        "test images, by which nothing was chosen. ([Cards of both corpora](../README.md).)"
     ]
     for name, recipe in RECIPES.items():
         if (CHECKPOINTS / f"{name}.safetensors").exists():
             r = load(name)[1]
-            tokens = "characters" if recipe.layer else "pieces of words" if recipe.masked else "subwords"
-            unit = "masked piece" if recipe.masked else "character"
             parts.append(
-                f"## `{name}`\n\n{recipe.about}; {r['weights']:,} weights; {r['test_bits']:.3f} bits per "
-                f"{unit} on the test plays{' read backwards' if recipe.backwards else ''}.\n\n"
-                f"{r['steps']:,} steps of {recipe.batch} × {recipe.chunk} {tokens}, learning rate "
+                f"## `{name}`\n\n{recipe.about}; {r['weights']:,} weights; {recipe.result(r)}.\n\n"
+                f"{r['steps']:,} steps of {recipe.batches_in_words()}, learning rate "
                 f"{recipe.lr:g}, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
                 f"thread), commit {r['commit']}.\n\nAgain: `python -m course_lib.train.stored {name}`"
             )
@@ -261,12 +147,14 @@ def main() -> None:
     """Train the named models, store them, write the cards."""
     parser = argparse.ArgumentParser(description="Train and store models that lessons load.")
     parser.add_argument("names", nargs="+", choices=list(RECIPES), metavar="name", help=", ".join(RECIPES))
-    for name in parser.parse_args().names:
-        model, record = train(name)
-        print(
-            f"{save(name, model, record).name}: {record['test_bits']:.3f} bits on the test plays, "
-            f"{record['seconds'] / 60:.1f} minutes"
-        )
+    parser.add_argument(
+        "--checkpoints", type=Path, metavar="FOLDER", help="where to keep each run, so that a killed one can go on"
+    )
+    asked = parser.parse_args()
+    for name in asked.names:
+        model, record = train(name, checkpoint=asked.checkpoints and asked.checkpoints / f"{name}.run")
+        path, minutes = save(name, model, record), record["seconds"] / 60
+        print(f"{path.name}: {RECIPES[name].result(record)}, {minutes:.1f} minutes")
     write_beside(CHECKPOINTS / "README.md", cards())
 
 
