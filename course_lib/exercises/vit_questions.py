@@ -19,7 +19,7 @@ _ASKED = questions("""
 
     embedding_is: Which convolution is the patch embedding, for patches of 16 x 16?
     + A window of 16, moved by 16, with D channels out
-        Yes. Windows that do not overlap are patches, and the sum over a window is a row of E.
+        Yes. Windows that do not overlap are patches, and each window's weights are a column of E.
     - A window of 16, moved by 1, with D channels out
         Those windows overlap: there would be a token for every pixel.
     - A window of 1, moved by 16, with D channels out
@@ -47,17 +47,17 @@ _ASKED = questions("""
     - Images whose neighbouring patches are different
         For that it would have to know who is a neighbour.
 
-    rollout_leaves_out: A rollout shows that most of [CLS] comes from one patch. What does that not say?
-    - Which layers have mixed it, and in which order
+    rollout_leaves_out: A rollout says how much of [CLS] comes from each patch. What does it leave out altogether?
+    - In which order the layers have mixed what they read
         That is what the product of the layers takes into account.
-    - How much of it went past attention, by a residual
+    - That a part of each vector goes past the attention
         It is taken as one half in every layer. That is rough, but it is not left out.
-    - What the different heads have on average looked at
+    - Where the heads of a layer have looked on average
         Each layer comes in as the mean over its heads.
-    + Whether the answer changes if this patch is covered
+    + What the values say, and what is computed from them
         Yes. Values, norms and feed-forward networks are not in it. Cover the patch and see, beside a random one.
 
-    larger_images: A ViT was trained on 224 x 224 and shall read 384 x 384, with patches of 16. What has to be changed?
+    larger_images: A ViT was trained on 224 x 224 and is to read 384 x 384, with patches of 16. What has to be changed?
     - E, for there are more pixels in an image now
         There are more patches. Each has as many pixels as before, and E is about one patch.
     + The places, for there are more patches now
@@ -84,7 +84,7 @@ BIAS = Investigation(
         "I said what result would change my mind about the help, and ran the test that could show it.",
     ),
     answer="""
-        **The question.** Do shifted copies give a ViT what a convolution has by its build, with 116 images to learn
+        **The question.** Do shifted copies give a ViT what a convolution has by its build, with 117 images to learn
         from?
 
         **The prediction.** Copies that are moved by up to one pixel help on both kinds of test images, and a stem of

@@ -79,10 +79,7 @@ def moved(some: Tensor) -> Tensor:
 
 def muon(vit: ViT) -> Muon:
     """Muon for the matrices in the blocks, AdamW for the ends: patches, places, [CLS], head."""
-    inside, _ = split(vit.encoder)
-    known = {id(weight) for weight in inside["params"]}
-    rest = [weight for weight in vit.parameters() if id(weight) not in known]
-    return Muon([inside, {"params": rest, "matrices": False}])
+    return Muon(split(vit))
 
 
 def network(name: str, seed: int, stem: bool = False) -> nn.Module:
@@ -127,7 +124,7 @@ def shifted(batches: Iterable[tuple[Tensor, Tensor]], seed: int) -> Iterator[tup
 
 
 def classic(name: str, known: tuple[Tensor, Tensor]) -> LogisticRegression | SVC:
-    """The linear model or the SVM, to the end: what they compute does not hang on a seed."""
+    """The linear model or the SVM, to the end: what they compute does not depend on a seed."""
     some, labels = known
     kinds = {"linear": partial(LogisticRegression, max_iter=5_000, tol=1e-6), "SVM": SVC}
     return kinds[name](**CHOSEN[name]).fit(some.flatten(1).double().numpy(), labels.numpy())
