@@ -42,7 +42,7 @@ _ASKED = questions("""
         It still sees what is in each patch, and how often.
     - Every image, as the patches come in a fixed order
         They do, but attention does not ask who came first: the sum over all patches has no order.
-    + Images with other patches, in whatever order
+    + Images that hold other patches, wherever they stand
         Yes: it sees a bag of patches. Exchange two of them and the answer stays the same.
     - Images whose neighbouring patches are different
         For that it would have to know who is a neighbour.
@@ -111,12 +111,12 @@ BIAS = Investigation(
         before. The teacher changes nothing, to the last digit: it is the convolutional network, trained on the same 116
         images, and it answers all of them with their labels.
 
-        **So.** With so few digits, cut out and centred, none of these helps makes up for the build: even the linear
-        model is ahead by more than a tenth, and I would take the convolutional network. Where digits may stand
-        elsewhere I would take the shifts: with them alone the ViT is not behind it.
+        **So.** With so few digits, cut out and centred, none of these helps brings the ViT to where even the linear
+        model is, and I would take the convolutional network. Where digits may stand elsewhere I would give it shifted
+        copies too: it should not be compared with a ViT that has them while it has none.
 
-        **What is not shown.** Whether shifts would still cost anything with ten times the steps, what they would give
-        the convolutional network, and what a teacher gives whose answers are soft, or who sees shifted copies.
+        **What is not shown.** Whether shifts would still cost anything with ten times the steps, smaller patches, and
+        what a teacher gives whose answers are soft, or who sees shifted copies.
     """,
 )
 INVESTIGATIONS = [BIAS]
