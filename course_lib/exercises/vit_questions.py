@@ -42,7 +42,7 @@ _ASKED = questions("""
         It still sees what is in each patch, and how often.
     - Every image, as the patches come in a fixed order
         They do, but attention does not ask who came first: the sum over all patches has no order.
-    + Images that hold other patches, wherever they stand
+    + Images that hold other patches, wherever they are
         Yes: it sees a bag of patches. Exchange two of them and the answer stays the same.
     - Images whose neighbouring patches are different
         For that it would have to know who is a neighbour.
@@ -54,7 +54,7 @@ _ASKED = questions("""
         It is taken as one half in every layer. That is rough, but it is not left out.
     - Where the heads of a layer have looked on average
         Each layer comes in as the mean over its heads.
-    + What the values say, and what is computed from them
+    + What the values say, and what is made of them
         Yes. Values, norms and feed-forward networks are not in it. Cover the patch and see, beside a random one.
 
     larger_images: A ViT was trained on 224 x 224 and is to read 384 x 384, with patches of 16. What has to be changed?
