@@ -64,7 +64,7 @@ def beam_search(
     length_penalty: float = 0.6,
     select: Callable = select_rows,
 ) -> Decoded:
-    """The best sentence that a beam of `width` hypotheses finds, under a score that does not favour short ones:
+    """The best sentence that a beam of `width` hypotheses finds, under a score that favours short ones less:
 
         log p(Y) / lp(Y),   lp(Y) = ((5 + |Y|) / 6) ^ length_penalty      (Wu et al., 2016, section 7, equation 14)
 

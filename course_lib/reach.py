@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 
-def reach(read: Callable[[Tensor], Tensor | tuple], x: Tensor, at: int = -1) -> Tensor:
+def reach(read: Callable[[Tensor], Tensor | tuple], x: Tensor, at: int = -1, *, each: bool = False) -> Tensor:
     """|| d out_at / d x_t || for every place t, the root of its mean square over the batch -> (T,).
 
     read: a model or any function that maps x (B, T, D) to out (B, T, K), or to a tuple that begins with it: an RNN, an
     nn.LSTM, a SelfAttention, a language model behind its embedding. The norm is Frobenius', over all D times K partial
-    derivatives. at: the place of the output, from the end where negative. Gradients and mode of the model stay as they
-    are; with dropout at work each call differs, so use eval(). The sequences of a batch must not meet in the model.
+    derivatives. at: the place of the output, from the end where negative. each: a curve for each sequence, (B, T); a
+    mean square hides whether all reach alike, or a few of them far. Gradients and mode of the model stay as they are;
+    with dropout at work each call differs, so use eval(). The sequences of a batch must not meet in the model.
     Raises ValueError or TypeError, in words, for an x or an output that is none, and an output that x does not move.
     """
     _check_input(x)
@@ -27,7 +28,7 @@ def reach(read: Callable[[Tensor], Tensor | tuple], x: Tensor, at: int = -1) -> 
         out = out[0] if isinstance(out, tuple) else out
         _check_output(out, x, at)
         squares = sum(_squares(out[:, at], x, some) for some in torch.eye(out.shape[-1]).to(out).split(64))
-    return squares.mean(0).sqrt()  # (T,)
+    return squares.sqrt() if each else squares.mean(0).sqrt()  # (B, T) or (T,)
 
 
 def _squares(out: Tensor, x: Tensor, directions: Tensor) -> Tensor:

@@ -41,6 +41,8 @@ def test_reach_is_the_norm_of_the_jacobian(name, at):
     found = reach(model, x, at)
     assert found.shape == (7,) and found.dtype == torch.float64 and not found.requires_grad
     assert_close(found, by_jacobian(model, x, at), atol=1e-12, rtol=1e-10)
+    alone = torch.stack([reach(model, one[None], at) for one in x])
+    assert_close(reach(model, x, at, each=True), alone, atol=1e-12, rtol=1e-10)
 
 
 def test_a_decay_by_hand():

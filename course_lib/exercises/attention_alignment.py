@@ -1,10 +1,13 @@
-"""Lesson 04: the additive score, a masked softmax, the alignment error rate, reading an alignment."""
+"""Lesson 04: the additive score, a masked softmax, the alignment error rate, reading an alignment.
+
+The look that has to be mended is in `attention_alignment_look.py`, what is asked in `attention_alignment_questions.py`.
+"""
 
 import operator
 
 import torch
 
-from course_lib.exercises import Exercise, questions
+from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case, on, tensors
 from course_lib.exercises.slips import slips
 
@@ -217,6 +220,7 @@ READING = Exercise(
             "You read columns. A row belongs to a French word: find the darkest cell in each row.",
         ),
         (READ[::-1], "Your list runs from the last French word to the first."),
+        ([8 - place for place in READ], "You count from the right. The first English word, she, has the place 0."),
         ([0, 1, 3, 2, 5, 6, 8, 7], "ne and pas are one negation: both rows are darkest at the same English word."),
         ([*READ[:6], 7, 8], "maison and rouge: French puts the colour behind the house, English before it."),
         ([0, 2, 3, 2, 4, 6, 8, 7], "Row 4 (counted from 0), vendre, is darkest at another place."),
@@ -226,55 +230,3 @@ READING = Exercise(
 )
 
 EXERCISES = [ADDITIVE, MASKED, RATE, READING]
-
-QUIZ = questions("""
-    attention_memory: What does the decoder with attention have that the one of lesson 03 lacks?
-    - A state vector several times as wide as before
-        The state has the same width. It is no longer the only way from source to target.
-    + Every state of the encoder, one for each word
-        Yes. The memory grows with the sentence; the number of weights does not.
-    - The gold alignment of every training sentence
-        It never sees one. The weights come out of learning to translate.
-    - A dictionary of the word pairs it has met
-        Nothing is looked up by word: queries meet states, and all is learned.
-
-    attention_mask: When must the scores of padding be masked?
-    - After softmax: set the weights of padding to 0.
-        Then the weights of real words no longer sum to one.
-    - Never: a model learns by itself to ignore padding.
-        It may, nearly. But then a translation depends on the length of its neighbours in the batch.
-    + Before softmax: give them the lowest number of all.
-        Yes. Their weights are then exactly zero, and the rest sums to one.
-    - In training: nobody pads sentences once it is over.
-        A batch of test sentences is padded just the same.
-
-    aer_perfect: A model translates every date right, and its alignment error rate is 0.1. How can that be?
-    - One of the two was measured wrongly: both cannot be.
-        Both are right. They measure different things.
-    + It can tell some words without looking at their place.
-        Yes. A state knows its neighbours, and the decoder can count. Translating does not ask for alignment.
-    - One word in ten is wrong, and a date does not show it.
-        Every word is right. The rate counts links, not words.
-    - Its attention is spread, so that few links are strong.
-        A link goes to the largest weight, however small that is.
-
-    attention_longer: Trained on lists of one to four dates, the model with attention fails on lists of six. Why?
-    - Six dates are too much for the vector it carries on.
-        Nothing has to fit: it can look at every word.
-    - Its softmax gets too flat over that number of words.
-        The weights flatten, but that is not all: it also stops after four dates, as in training.
-    + It was never taught to tell six apart or go past four.
-        Yes. Attention takes the narrow place away. It does not teach what was never shown.
-    - Its greedy search loses its way in a sentence so long.
-        A beam does not mend it: the probabilities themselves are wrong.
-
-    attention_explains: A weight of 0.9 lies on the source word 5. What is certain?
-    - The word that is written is a translation of word 5.
-        Often, not surely: a state holds its neighbours too.
-    - Without word 5 it would have written some other word.
-        That can be tested by removing it, and often it stays.
-    + Nine tenths of the context vector are the state at 5.
-        Yes, and no more than that. What the state holds, and what is made of it, is another question.
-    - Word 5 is more important than all the others together.
-        Importance is an effect. A weight is not one.
-""")

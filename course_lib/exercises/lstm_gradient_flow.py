@@ -1,13 +1,13 @@
-"""Lesson 02: the steps of LSTM and GRU, the forget gates' product, memories that last 100 steps.
+"""Lesson 02: the steps of LSTM and GRU, the forget gates' product, a memory that lasts 100 steps.
 
-Its three planted bugs are in `lstm_gradient_flow_bugs.py`.
+Its two planted bugs are in `lstm_gradient_flow_bugs.py`, what is asked in `lstm_gradient_flow_questions.py`.
 """
 
 import math
 
 import torch
 
-from course_lib.exercises import Exercise, questions
+from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, SINGLE, Case, narrowed, on, order_read, pulled, without
 from course_lib.exercises.slips import slips
 
@@ -219,82 +219,4 @@ LAG = Exercise(
 )
 
 
-def predict_100():
-    return "C"
-
-
-def check_predict_100(answer) -> str | None:
-    if not isinstance(answer, str) or answer.strip().upper() not in ("A", "B", "C", "D"):
-        return 'Answer with one letter in quotes: "A", "B", "C" or "D".'
-    return None if answer.strip().upper() == "C" else "Raise each unit's gate to the power of 100, then take the mean."
-
-
-PREDICT = Exercise(  # tests/test_long_memory.py measures the four
-    title="Predict: which memory lasts 100 steps?",
-    solution=predict_100,
-    check=check_predict_100,
-    value=True,
-    hints=(
-        "Of a unit whose gate stands at sigmoid(b), sigmoid(b) ** 100 is left. Work it out for b = 0, 1, 3, 4 and 6.",
-        "The share is a mean over the units: take the power first, unit by unit, and the mean after it.",
-    ),
-    mistakes=(
-        ("A", "With b = 1 every gate starts at 0.73, and 0.73 ** 100 is 1e-14: of this cell nothing is left."),
-        ("B", "Nearly: 0.982 ** 100 is 0.16 in every unit. But one of the four has units that keep 0.78."),
-        ("D", "D and C have the same mean bias, not the same memory: 0.953 ** 100 is 0.008 in every unit of D."),
-    ),
-)
-
-EXERCISES = [STEP, PRODUCT, GRU_STEP, LAG, PREDICT]
-
-QUIZ = questions("""
-    gate_path: Why can the gradient survive along the cell c?
-    - An LSTM has four times the weights, so more paths lead back.
-        More weights do not help where each path shrinks. It is the kind of step along c that differs.
-    - A sigmoid has a steeper slope than tanh has, so less is lost.
-        The sigmoid's slope is at most 1/4, that of tanh at most 1. On the way along c neither slope occurs.
-    + From c to c a step only multiplies by f, which may be near 1.
-        Yes. No matrix and no tanh lie on that way, and every unit has its own f: it can hold on or let go.
-    - Its gates clip it where it gets too long or fades too much.
-        Gates multiply, they do not clip. A gradient can still vanish along c where f stays well below 1.
-
-    forget_bias: A forget gate starts with a bias of 1, all else near zero. How long does its cell remember?
-    + About 2 steps: by then half of it is gone.
-        Yes. sigmoid(1) = 0.73, and 0.73^2.2 = 1/2. After 20 steps 0.2 % is left; training has to open the gate.
-    - For ever: a gate that stands at 1 is open.
-        The bias is 1, the gate is sigmoid(1) = 0.73. It multiplies at every step.
-    - One step only, as in a network without it.
-        Neither of them stops at one step. Here what is left shrinks to 0.73 of itself at every step.
-    - Nobody can tell before training has ended.
-        What it learns cannot be said, but where it starts can: f is about sigmoid(1) in every unit.
-
-    gru_reset: What sets the GRU of Cho et al. (2014) apart from the one that `torch.nn.GRU` computes?
-    - Nothing does: (r * h) w_h and r * (h w_h) are equal.
-        Only if w_h were diagonal. In general the units mix in the product, so it matters when r multiplies.
-    - Cho's has no update gate: it takes half of n always.
-        Both have z. The update gate is what lets either of them keep its state unchanged.
-    - At z = 1 Cho's takes the new state, and PyTorch's the old.
-        In both z = 1 keeps the old state. (Chung et al., 2014, write it the other way round.)
-    + Cho resets h before its product with w_h, PyTorch after.
-        Yes: tanh(... + (r * h) w_h) against tanh(... + r * (h w_h + b_h)). Weights of one do not fit the other.
-
-    recall_bias: One LSTM learns recall, its twin does not. Only the forget bias at the start differs. What is shown?
-    - That what decides is a gradient alive at the start.
-        It was not changed alone: the bias also sets how much of the first symbol is left at the end. Both hang on f.
-    + That the gate's start can decide, all else equal.
-        Yes, on this task and at this budget, and no more: one thing was changed, so the difference is its work.
-    - That the twin has too few weights to hold a symbol.
-        Both have equally many, and the symbol takes 3 bits. Room is not what was missing.
-    - That a larger forget bias makes every task easier.
-        One task was tried. Where much must be forgotten soon, a gate that is open wide may well be in the way.
-
-    bidirectional_lm: Why can a two-layer bidirectional LSTM not be trained to predict the next word?
-    - It takes twice the memory, and its two ways learn unevenly.
-        Cost and speed are no obstacle. Taggers with two bidirectional layers are trained every day.
-    + Its second layer sees the answer: the backward half read it.
-        Yes, and the loss would fall to nothing without any learning. ELMo trains two stacks that never meet.
-    - At a sentence's end its backward half has no words to read.
-        It starts there from its initial state, as the forward one does at the beginning. That does no harm.
-    - The gradients of its two directions would cancel each other.
-        They are added, as for any two paths, and each direction has weights of its own.
-""")
+EXERCISES = [STEP, PRODUCT, GRU_STEP, LAG]

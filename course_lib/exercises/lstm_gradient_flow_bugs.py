@@ -1,4 +1,4 @@
-"""Lesson 02, three planted bugs: a step, a loop, weights from PyTorch.
+"""Lesson 02, two planted bugs: a loop, and weights from PyTorch.
 
 The notebook holds the broken functions word for word, each under the name of its exercise.
 """
@@ -6,48 +6,9 @@ The notebook holds the broken functions word for word, each under the name of it
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.lstm_gradient_flow import STEP, my_lstm_step
 from course_lib.exercises.probes import Case, first_step, narrowed, on
 from course_lib.exercises.slips import slips
 from course_lib.lstm import lstm_step
-
-
-def broken_step(x, h, c, w_x, w_h, b):
-    """One LSTM step. x (B, D), h and c (B, H), gates in the order i, f, o, g -> new h and c, (B, H) each."""
-    i, f, o, g = (x @ w_x + h @ w_h + b).chunk(4, dim=-1)
-    i, f, o, g = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o), torch.tanh(g)
-    c, h = f * c + i * g, o * torch.tanh(c)
-    return h, c
-
-
-BROKEN_STEP = Exercise(
-    "mended_step",
-    lesson="lstm_gradient_flow",
-    title="Find the bug: the step",
-    solution=my_lstm_step,
-    returns=STEP.returns,
-    cases=STEP.cases,
-    stub=broken_step,
-    hints=(
-        "Run it beside `lstm_step` on one input, with h = 0 and c = 0. Which of the two results differs?",
-        "c is right. h is zero, whatever x holds: so nothing of what this step writes is in it.",
-        "h should be made of the new c. When Python meets `a, b = ..., ...`, which c does the right side see?",
-        "The whole right side is worked out before c gets its new value. Write two lines: first c, then h.",
-    ),
-    mistakes=(
-        *slips("""
-            c = f * c + i * g -> old, c = c, f * c + i * g
-            o * torch.tanh(c) -> o * torch.tanh(old)
-                The bug is still there. Start from h = 0 and c = 0: your new h is zero, whatever x holds. So what a step
-                writes is not heard before the step after. The new c is right; look at how h comes about.
-            return o * torch.tanh(c), c -> return o * torch.tanh(f * c + i * g), c
-                Now c moves on twice on its way to h: h is a step ahead of the c beside it.
-            return o * torch.tanh(c), c -> return o * torch.tanh(i * g), c
-                Your h holds what was just written and nothing older: c remembers, and nobody hears of it.
-        """),
-        *STEP.mistakes[1:],
-    ),
-)
 
 
 def broken_run(x, h, c, w_x, w_h, b):
@@ -69,7 +30,7 @@ def mended_run(x, h, c, w_x, w_h, b):
 
 BROKEN_RUN = Exercise(
     lesson="lstm_gradient_flow",
-    title="Find the bug: the loop",
+    title="Mend the loop",
     solution=mended_run,
     returns="two tensors as before, all states hs (B, T, H) and the last c (B, H)",
     cases=on(
@@ -141,7 +102,7 @@ def cell_afterwards(answer, cell):
 
 FROM_TORCH = Exercise(
     lesson="lstm_gradient_flow",
-    title="Find the bug: weights from PyTorch",
+    title="Mend: weights from PyTorch",
     solution=mended_from_torch,
     returns="three tensors as before, w_x (D, 4H), w_h (H, 4H) and b (4H)",
     cases=(
@@ -174,4 +135,4 @@ FROM_TORCH = Exercise(
 )
 
 
-EXERCISES = [BROKEN_STEP, BROKEN_RUN, FROM_TORCH]
+EXERCISES = [BROKEN_RUN, FROM_TORCH]

@@ -1,10 +1,10 @@
-"""Lesson 01: the step, back-propagation through time, truncation, sampling at a temperature, clipping."""
+"""Lesson 01: the step, back-propagation through time, clipping, truncation, a temperature."""
 
 import math
 
 import torch
 
-from course_lib.exercises import Exercise, questions
+from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case, first_step, narrowed, on, tensors, without
 from course_lib.exercises.slips import slips
 from course_lib.rnn import unroll
@@ -245,56 +245,4 @@ CLIP = Exercise(
     """),
 )
 
-EXERCISES = [STEP, BPTT, TRUNCATED, PROBABILITIES, CLIP]
-
-QUIZ = questions("""
-    sharing: Why can one recurrent network read sequences of any length?
-    + Every step uses the same weights, so their number does not grow.
-        Yes. The loop may run five times or five thousand; w_x, w_h and b stay what they are.
-    - It keeps weights for the longest sequence and uses what it needs.
-        Then a longer sequence than any before could not be read. Weights are shared, not stored a step.
-    - It cuts the sequence into windows of one size and reads each alone.
-        That is what a network without recurrence has to do. Here the state carries on from step to step.
-    - It fills the shorter sequences with padding to one common length.
-        Padding only makes a batch rectangular. One sequence alone needs none.
-
-    vanishing: The largest singular value of w_h is 0.9. How much can a change of h_t move h_{t+50}?
-    - By as much as it was: tanh bends, it does not shrink.
-        tanh never stretches (its slope is at most 1), and w_h shrinks.
-    + By at most 0.9^50 of it, which is about half a per cent.
-        Yes. Each step multiplies by w_h (at most 0.9) and by tanh's slope (at most 1).
-    - By at most 0.9 of it, since every step has the same w_h.
-        That holds for one step. Fifty steps multiply fifty such factors.
-    - That stays open: single weights of w_h may well be large.
-        No entry of w_h can exceed its largest singular value: it bounds the whole matrix.
-
-    exploding: The largest singular value of w_h is 1.3. Must the gradient explode?
-    - Yes: over k steps it has to grow like 1.3 to the k.
-        Without tanh it could. But states near +1 or -1 have a slope near 0.
-    - No: a gradient cannot explode where there is a tanh.
-        It can: with quiet input and σ = 1.5 the norm grew to about 100.
-    - Yes, until clipping takes what is too long from it.
-        Clipping changes the step that is taken, not the gradient itself.
-    + No: tanh's slope can press each factor to below 1.
-        Yes. More than 1 is needed for an explosion, but it does not suffice (Pascanu et al., 2013).
-
-    truncation: Chunks of 32 characters, the state carried over. What can the model not learn directly?
-    - To use what the state holds from more than 32 characters ago.
-        It can use what the state holds, however old. Only the gradient stops, the state does not.
-    - To read a word whose two halves lie in neighbouring chunks.
-        The state is carried over, so both halves are read as one word.
-    + To store something now that helps more than 32 steps later.
-        Yes, and less where a cut comes sooner: no gradient crosses it, so nothing rewards storing.
-    - To keep the chunks in their order, as it reads each alone.
-        They are read in order, and the state passes from each to the next.
-
-    bits: A model reaches 2.2 bits per character on held-out plays. What does the number say?
-    - Of a hundred characters it gets about two wrong on average.
-        It says nothing on right or wrong guesses, only on probabilities.
-    + On average it gives the next character about 2^-2.2, or 0.22.
-        Yes, in the geometric mean: as unsure as a fair draw from 4.6 characters.
-    - Each character of the plays takes up 2.2 bits of its weights.
-        The weights are another matter: this is about text that they have not seen.
-    - On average it hesitates between 2.2 of all the 70 characters.
-        Bits are logarithms: 2.2 of them are as unsure as a fair draw from 2^2.2 = 4.6 characters.
-""")
+EXERCISES = [STEP, BPTT, CLIP, TRUNCATED, PROBABILITIES]

@@ -15,6 +15,7 @@ import tempfile
 import time
 import urllib.request
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ OWN_SAVES = ("@jupyterlab/docmanager-extension/plugin.jupyterlab-settings", {"au
 # The Makefile drops them.
 NOT_OURS = {"PYTHONPATH", "PYTHONHOME", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "MPLBACKEND"}
 PATIENCE = 60_000  # milliseconds; other tests run beside these
+STARTING = 240  # seconds for a server or a kernel to start: hundreds of files are read, and other tests run beside it
 
 
 class Server:
@@ -68,16 +70,18 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        facts = self._wait_for(self.runtime / f"jpserver-{self._process.pid}.json")
+        facts = self._wait_for(partial(_read, self.runtime / f"jpserver-{self._process.pid}.json"))
         page = next(part for part in command if part.startswith("--LabApp.default_url=")).partition("=")[2]
         self.address, self.token = facts["url"].rstrip("/"), facts["token"]
         self.first_page = f"{self.address}{page}?token={self.token}"
+        self._wait_for(partial(self.ask, "GET", "api/status"))  # it says where it listens a while before it does
 
-    def _wait_for(self, file):
-        until = time.monotonic() + PATIENCE / 1000
+    def _wait_for(self, what):
+        """What `what` gives, as soon as it fails no longer."""
+        until = time.monotonic() + STARTING
         while time.monotonic() < until and self._process.poll() is None:
             try:
-                return json.loads(file.read_text())
+                return what()
             except (OSError, ValueError):
                 time.sleep(0.1)
         self.stop()
@@ -94,7 +98,7 @@ class Server:
         headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
         sent = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.address}/{what}", sent, headers, method=method)
-        with urllib.request.urlopen(request, timeout=PATIENCE / 1000) as answer:
+        with urllib.request.urlopen(request, timeout=STARTING) as answer:  # a session begins with its kernel
             said = answer.read()
         return json.loads(said) if said else None
 
@@ -106,6 +110,10 @@ class Server:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+
+
+def _read(file: Path) -> dict:
+    return json.loads(file.read_text())
 
 
 @contextmanager

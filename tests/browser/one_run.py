@@ -12,13 +12,22 @@ from jupyter_client import BlockingKernelClient
 from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbFile
 
-from .lab import Server, lab_of
+from .lab import STARTING, Server, lab_of
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path, parent):
     found = yield
     return [NotebookRun.from_parent(parent, path=file_path) if isinstance(it, IPyNbFile) else it for it in found]
+
+
+class ClientOfLab(BlockingKernelClient):
+    """Asks JupyterLab whether the kernel lives: while it starts on a busy machine it may miss a heartbeat."""
+
+    kernel = None
+
+    async def _async_is_alive(self) -> bool:
+        return self.kernel.is_alive()
 
 
 class KernelOfLab:
@@ -31,7 +40,8 @@ class KernelOfLab:
         self._lab, self._id = lab, lab.ask("POST", "api/sessions", body)["kernel"]["id"]
 
     def client(self) -> BlockingKernelClient:
-        client = BlockingKernelClient(connection_file=str(self._lab.runtime / f"kernel-{self._id}.json"))
+        client = ClientOfLab(connection_file=str(self._lab.runtime / f"kernel-{self._id}.json"))
+        client.kernel = self
         client.load_connection_file()  # with the keys, where kernels talk encrypted
         return client
 
@@ -68,8 +78,7 @@ class NotebookRun(IPyNbFile):
         self.failed_before = self.session.testsfailed
         if not self._is_followed():
             return super().setup()
-        patience = self.config.option.nbval_kernel_startup_timeout
-        self.kernel = RunningInLab(lab_of(self.config), self.path.name, patience)
+        self.kernel = RunningInLab(lab_of(self.config), self.path.name, STARTING)
         self.setup_sanitize_files()
 
     def teardown(self):

@@ -1,0 +1,79 @@
+"""Lesson 01, to be mended: a text cut into chunks that do not go on where the chunks before them stopped."""
+
+import torch
+
+from course_lib.exercises import Exercise
+from course_lib.exercises.probes import Case
+from course_lib.exercises.slips import slips
+
+LESSON = "rnn_bptt"
+
+
+def broken_streams(ids, batch, chunk):
+    """Pairs (x, y), each (batch, chunk), in the order in which they are read: ids (N,), y is x one character later."""
+    n = (len(ids) - 1) // (batch * chunk)
+    used = n * batch * chunk
+    x = ids[:used].view(n, batch, chunk)
+    y = ids[1 : used + 1].view(n, batch, chunk)
+    return list(zip(x, y, strict=True))
+
+
+def mended_streams(ids, batch, chunk):
+    n = (len(ids) - 1) // (batch * chunk)
+    used = n * batch * chunk
+    x = ids[:used].view(batch, n, chunk).transpose(0, 1)
+    y = ids[1 : used + 1].view(batch, n, chunk).transpose(0, 1)
+    return list(zip(x, y, strict=True))
+
+
+def text(n, *sizes):
+    """For `Case.draw`: a text of n characters, all different, so that each tells its place."""
+    return lambda: (torch.randperm(n), *sizes)
+
+
+STREAMS = Exercise(
+    lesson=LESSON,
+    title="Mend: chunks that do not go on",
+    solution=mended_streams,
+    returns="a list of pairs (x, y), each (batch, chunk)",
+    cases=(
+        Case(
+            text(67, 3, 4),
+            "Row i of a chunk must go on where row i of the chunk before stopped, and y is x one character later.",
+        ),
+        Case(text(60, 3, 4), "Of 60 characters, 59 have one behind them: that makes four chunks of 3 x 4, not five."),
+        Case(text(29, 1, 5), "With a single row it is wrong: its chunks are the text, in order."),
+    ),
+    stub=broken_streams,
+    hints=(
+        "Take ids = torch.arange(25), batch = 2 and chunk = 3, and print the first two pairs. Where does row 0 go on?",
+        "The state that is carried over belongs to a row. So a row must be one piece of the text, cut into n chunks.",
+        "view(batch, n, chunk) gives each row a piece of its own. Then swap two dimensions, to have chunk after chunk.",
+    ),
+    mistakes=slips("""
+        .view(batch, n, chunk).transpose(0, 1) -> .view(n, batch, chunk)
+            The bug is still there: row 0 of the second chunk goes on behind the *last* row of the first chunk. Its
+            state comes from another place of the text.
+        y = ids[1 : used + 1].view(batch, n, chunk).transpose(0, 1) -> y = ids[1 : used + 1].view(n, batch, chunk)
+            x goes on as it should, and y does not: it must be cut like x.
+        .transpose(0, 1) -> [:]
+            The rows are cut well, but you hand out row after row. Hand out the first chunk of every row, then the next.
+        ids[1 : used + 1] -> ids[:used]
+            y is x itself, so a model that repeats what it reads is always right. y is one character later.
+        ids[1 : used + 1] -> torch.cat([ids[:1], ids[: used - 1]])
+            y is x one character *earlier*: the model is asked for what it has just read.
+        ids[1 : used + 1] -> ids[:used].roll(-1)
+            The last target is the first character of the text: roll puts at the end what it takes from the start.
+        .view(batch, n, chunk).transpose(0, 1) -> .view(n, chunk, batch).transpose(1, 2)
+            Neighbours in your rows are `batch` characters apart in the text. A row reads on, character by character.
+        .view(batch, n, chunk).transpose(0, 1) -> .view(batch, chunk, n).permute(2, 0, 1)
+            Neighbours in your rows are n characters apart in the text. A row reads on, character by character.
+        return list(zip(x, y, strict=True)) -> return [(x, y)]
+            You return one pair with all chunks in it. Give one pair for each chunk.
+        return list(zip(x, y, strict=True)) -> return list(zip(x, y, strict=True))[:-1]
+            The last chunk is lost: it is as good as the others.
+        (len(ids) - 1) // (batch * chunk) -> len(ids) // (batch * chunk)
+            The last character has nothing behind it: only len(ids) - 1 characters can be read.
+    """),
+)
+EXERCISES = [STREAMS]
