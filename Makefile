@@ -86,6 +86,10 @@ lint: $(STAMP)  ## check the style of the code
 notebooks: $(STAMP)  ## run the notebooks in place, store them clean, measure them (FILES=... for some)
 	@$(PY) -m course_lib.publish.execute $(FILES)
 
+.PHONY: frames
+frames: $(STAMP)  ## draw what the controls show, where it is missing, for pages and slides (FILES=... for some)
+	@$(PY) -m course_lib.publish.draw $(FILES)
+
 .PHONY: html
 html: $(STAMP)  ## make the web pages of all notebooks in build/html: open index.html, or publish the folder
 	@$(PY) -m course_lib.publish.site

@@ -43,16 +43,17 @@ ROOMS = {
     "show": Room(set(), set()),
     "show.record": Room({"torch"}, set()),
     "show.letters": Room({"matplotlib"}, set()),
+    "show.frames": Room(set(), {"show.plots"}),
     "show.plots": Room({"numpy", "matplotlib", "PIL"}, {"show.letters"}),
     "show.curves": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.drawings": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.diagrams": Room({"numpy", "matplotlib"}, {"show.diagrams", "show.drawings", "show.letters", "show.plots"}),
     "show.attention_views": Room({"numpy"}, {"show.attention_views", "show.letters", "show.plots"}),
-    "show.widgets": Room({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"show.plots"}),
+    "show.widgets": Room({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"show.frames", "show.plots"}),
     "lesson": Room({"torch", "numpy", "IPython", "ipywidgets", "platformdirs"}, {"lesson", "exercises", "data.beside"}),
     "lesson.machine": Room({"torch"}, {"rnn", "language_model", "train"}),
     "exercises": Room({"torch"}, {"exercises", "data", "train", "show.record", *concepts()}),
-    "publish": Room(set(), {"publish", "lesson", "data.beside"}),  # a command: any package that is not heavy
+    "publish": Room(set(), {"publish", "lesson", "data.beside", "show.frames"}),  # a command: any package that is not heavy
 }
 
 

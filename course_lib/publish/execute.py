@@ -1,7 +1,7 @@
 """`python -m course_lib.publish.execute [files]`: run notebooks in place, store them clean, measure them.
 
 A notebook that fails, warns, or shows a control without a still picture is left as it was, and one sentence
-says why.
+says why. What its controls show is drawn on the way and kept for pages and slides: see `frames`.
 """
 
 import argparse
@@ -9,22 +9,26 @@ import sys
 from pathlib import Path
 
 from course_lib.data.beside import write_beside
-from course_lib.publish import measured
+from course_lib.publish import frames, measured
 from course_lib.publish.kernels import run
 from course_lib.publish.normalise import as_text, faults, normalise
+from course_lib.show.frames import ASKED
 
 
 def execute(path: Path) -> list[str]:
     """Run the notebook at `path`, store and measure it; or say why it cannot be stored, a sentence each."""
-    result = run(path)
+    result = run(path, {ASKED: "1"})
+    drawn = frames.taken(result.notebook)
     notebook = normalise(result.notebook)
     reasons = result.failures or faults(notebook)
     if reasons:
         return reasons
     write_beside(path, as_text(notebook))
+    frames.keep(notebook, path.name, drawn)
+    seconds = result.seconds - frames.seconds(drawn)  # a student's run draws no more than it shows
     if path.resolve().parent == measured.NOTEBOOKS:
-        measured.store(path.name, measured.measurement(notebook, result.seconds, result.peak_mb))
-    print(f"{path.name}: {result.seconds:.0f} s, {result.peak_mb} MB", flush=True)
+        measured.store(path.name, measured.measurement(notebook, seconds, result.peak_mb))
+    print(f"{path.name}: {seconds:.0f} s, {result.peak_mb} MB", flush=True)
     return []
 
 

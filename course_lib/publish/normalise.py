@@ -6,6 +6,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_lib.publish.parts import fold
+from course_lib.show.frames import MIME
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -32,7 +33,7 @@ PROGRESS_BAR = re.compile(r"\d+%\|.*\||\d+\S*it \[\d+:\d\d")
 def normalise(notebook: NotebookNode) -> NotebookNode:
     """Bring an executed notebook into its stored form, in place, and return it.
 
-    Widget state and widget views go (the still, text/html, stays), progress bars go, execution counts run
+    Widget state, widget views and drawn positions go (the still, text/html, stays), progress bars go, execution counts run
     1..n, and metadata shrinks to what the course uses. Cell ids stay; reading gave one to a cell without.
     Where there is a laboratory, code that a student need not read is folded: see `parts.fold`.
     """
@@ -104,6 +105,7 @@ def _clean(output, count):
     if output.output_type == "execute_result":
         output.execution_count = count
     data = output.get("data", {})
+    data.pop(MIME, None)
     if WIDGET_VIEW in data:
         if PROGRESS_BAR.search(data.get("text/plain", "")) and "text/html" not in data:
             return False

@@ -17,6 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_lib.data.beside import beside
+from course_lib.publish import frames
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.publish.normalise import faults, first_line, normalise
 from course_lib.publish.parts import begins_laboratory, is_folded
@@ -38,11 +39,15 @@ hide-toc: true
 From a recurrent network to a Vision Transformer, in notebooks that prove what they say. A page is a lesson as it
 was last run: every number, figure and checked claim on it was computed by the code beside it.
 
-Controls stand still here, and exercises wait. To move and to solve them, get the course and run `make lab`.
+{controls} Exercises wait: to solve them, get the course and run `make lab`.
 
 ## Lessons
 
 """
+
+
+MOVE = "Sliders and menus move."
+STAND = "Controls stand still here, but where their pictures were drawn beforehand."
 
 
 def prepare(notebook: NotebookNode, name: str) -> NotebookNode:
@@ -78,14 +83,14 @@ def prepare(notebook: NotebookNode, name: str) -> NotebookNode:
     return notebook
 
 
-def index(notebooks: dict[str, NotebookNode]) -> str:
-    """The first page: what the course is, and each lesson's title with the question below it."""
+def index(notebooks: dict[str, NotebookNode], controls: str = STAND) -> str:
+    """The first page: what the course is, whether its controls move, each lesson's title and question."""
     entries = []
     for name, notebook in notebooks.items():
         title, _, rest = notebook.cells[0].source.partition("\n")
         entries.append(f"[{title.removeprefix('# ')}]({name})\n: {first_line(rest).strip('*') or 'A page.'}\n")
     contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "```"])
-    return ABOUT + "{.lessons}\n" + "\n".join(entries) + "\n" + contents + "\n"
+    return ABOUT.format(controls=controls) + "{.lessons}\n" + "\n".join(entries) + "\n" + contents + "\n"
 
 
 def build(paths: list[Path], target: Path = TARGET) -> list[str]:
@@ -96,10 +101,12 @@ def build(paths: list[Path], target: Path = TARGET) -> list[str]:
     missing = [package for package, module in NEEDED.items() if find_spec(module) is None]
     if missing:
         return [f'{missing[0]} is not installed: run `{sys.executable} -m pip install -e ".[test]"`']
-    notebooks, reasons = {}, []
+    notebooks, drawn, reasons = {}, {}, []
     for path in paths:
         try:
-            notebooks[path.name] = prepare(nbformat.read(path, as_version=4), path.name)
+            notebook = nbformat.read(path, as_version=4)
+            drawn[path.name] = frames.of(notebook, path.name)
+            notebooks[path.name] = prepare(notebook, path.name)
         except Exception as error:  # whatever is wrong with a file, the reader learns which one
             reasons.append(f"{path.name}: {first_line(str(error), 200)}")
     if reasons:
@@ -108,12 +115,16 @@ def build(paths: list[Path], target: Path = TARGET) -> list[str]:
         source, html = Path(work, "source"), Path(work, "html")
         source.mkdir()
         for name, notebook in notebooks.items():
+            frames.set_moving(notebook, name, drawn[name], Path(work, "frames"))
             nbformat.write(notebook, source / name)
-        (source / "index.md").write_text(index(notebooks), encoding="utf-8")
+        controls = STAND if frames.standing(paths) else MOVE
+        (source / "index.md").write_text(index(notebooks, controls), encoding="utf-8")
         options = ["-b", "html", "-q", "-W", "--keep-going", "--no-color", "-c", PAGES, "-d", Path(work, "doctrees")]
         made = subprocess.run([sys.executable, "-m", "sphinx", *options, source, html], capture_output=True, text=True)
         if made.returncode:
             return in_words(made.stderr, notebooks)
+        if Path(work, "frames").exists():
+            shutil.move(Path(work, "frames"), html)
         with beside(target) as new:
             shutil.move(html, new)
     return []
@@ -135,6 +146,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.parse_args(arguments)
     paths = sorted(NOTEBOOKS.glob("*.ipynb"))
     reasons = build(paths)
+    for name in frames.standing(paths):
+        print(f"{name}: its controls stand still; `make frames` draws what they show.", file=sys.stderr)
     for reason in reasons:
         print(f"The pages are left as they were: {reason}.", file=sys.stderr)
     if not reasons:

@@ -19,13 +19,14 @@ from nbconvert.exporters import HTMLExporter
 from traitlets.config import Config
 
 from course_lib.data.beside import beside
-from course_lib.publish import assets, deck
+from course_lib.publish import assets, deck, frames
 from course_lib.publish.execute import chosen
 from course_lib.publish.measured import ROOT
 
 BUILD = ROOT / "build" / "slides"
 TEMPLATES = Path(__file__).with_name("templates")
 THEME = TEMPLATES / "unrolled"
+MOVES = Path(__file__).with_name("pages") / "static" / "moves.js"  # the sliders of pages are those of slides
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -37,10 +38,12 @@ def build(paths: list[Path], folder: Path = BUILD, pdf: bool = False) -> list[Pa
     Raises ValueError, a sentence a line, for notebooks that make no whole deck, for a missing package and,
     with `pdf`, for a machine without Chromium.
     """
-    decks, wrong = {}, []
+    decks, drawn, wrong = {}, {}, []
     for path in paths:
+        notebook = nbformat.read(path, as_version=4)
+        drawn[path] = notebook, frames.of(notebook, path.name)
         try:
-            decks[path] = deck.slides(nbformat.read(path, as_version=4), path.name)
+            decks[path] = deck.slides(notebook, path.name)
         except ValueError as error:
             wrong.append(str(error))
     if wrong:
@@ -51,6 +54,9 @@ def build(paths: list[Path], folder: Path = BUILD, pdf: bool = False) -> list[Pa
         assets.collect(new)
         for name in ("deck.css", "deck.js", "chain.svg"):
             shutil.copyfile(THEME / name, new / name)
+        shutil.copyfile(MOVES, new / MOVES.name)
+        for path, (notebook, found) in drawn.items():
+            frames.set_moving(notebook, path.name, found, new / "frames")
         lessons = [_write_parts(path, made, new) for path, made in decks.items()]
         entries = [entry for lesson in lessons for entry in lesson]
         if pdf:
@@ -129,6 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
+    for name in frames.standing(paths):
+        print(f"{name}: its controls stand still; `make frames` draws what they show.", file=sys.stderr)
     here = Path.cwd()
     index = decks[0].with_name("index.html")
     shown = index.relative_to(here) if index.is_relative_to(here) else index

@@ -3,6 +3,7 @@
 import html
 from collections.abc import Callable
 
+from course_lib.show import frames
 from course_lib.show.plots import Picture, quickly
 
 try:
@@ -21,12 +22,13 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 class Control:
     """Live controls above a picture; where no kernel runs (a page, a slide, a repository viewer), the still instead."""
 
-    def __init__(self, box: ipywidgets.Widget, still: str, plain: str):
+    def __init__(self, box: ipywidgets.Widget, still: str, plain: str, positions: dict | None = None):
         self.box, self._still, self._plain = box, still, plain
+        self._positions = {frames.MIME: positions} if positions else {}
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         live = self.box._repr_mimebundle_()
-        return {WIDGET: live[WIDGET], "text/html": self._still, "text/plain": self._plain}
+        return {WIDGET: live[WIDGET], "text/html": self._still, "text/plain": self._plain, **self._positions}
 
 
 def explore(draw: Callable[..., Picture], **controls) -> Control:
@@ -37,31 +39,22 @@ def explore(draw: Callable[..., Picture], **controls) -> Control:
     other form, TypeError where draw gives no Picture. A value that draw cannot draw is answered with its own sentence.
     """
     made = {name: _control(name, spec) for name, spec in controls.items()}
-    first = draw(**{name: control.value for name, control in made.items()})
-    if not isinstance(first, Picture):
-        raise TypeError(
-            f"What a control draws must come back as picture(ax, alt=...); got {type(first).__name__}: "
-            "is there a `return picture(...)` missing?"
-        )
+    first = frames.picture_of(draw, {name: control.value for name, control in made.items()})
     shown = ipywidgets.HTML(first._repr_html_())
 
     def redraw(_change=None) -> None:
-        try:
-            with quickly():
-                shown.value = draw(**{name: control.value for name, control in made.items()})._repr_html_()
-        except Exception as error:  # the student sees the sentence, and the control stays alive
-            text = (str(error) or type(error).__name__).encode("utf-8", "backslashreplace").decode()
-            shown.value = f"<p role='alert'>{html.escape(text)}</p>"
+        with quickly():
+            found = frames.drawn(draw, {name: control.value for name, control in made.items()})
+        # Where nothing can be drawn the student sees why, and the control stays alive.
+        shown.value = f"<p role='alert'>{found}</p>" if isinstance(found, str) else found._repr_html_()
 
     for control in made.values():
         control.observe(redraw, names="value")
     labels = ", ".join(control.description.rstrip(":") for control in made.values())
-    still = (
-        f'{first._repr_html_()}<p style="margin:.2em 0;opacity:.8">Still picture. Run the cell to move: '
-        f"<strong>{html.escape(labels)}</strong>.</p>"
-    )
+    still = f"{first._repr_html_()}{frames.STANDS}<strong>{html.escape(labels)}</strong>.</p>"
     plain = f"{first!r}\nStill picture. Run the cell to move: {labels}."
-    return Control(ipywidgets.VBox([*made.values(), shown]), still, plain)
+    positions = frames.frames(draw, controls) if frames.asked() else None
+    return Control(ipywidgets.VBox([*made.values(), shown]), still, plain, positions)
 
 
 def live(view) -> Control:

@@ -9,9 +9,11 @@ import re
 import pytest
 
 from course_lib.exercises import find_quiz
+from course_lib.publish import frames
 
 from .conftest import is_here, watched_page
 from .lab import PATIENCE, ROOT, Notebook, serving
+from .reader import move_without_a_kernel
 from .student import WATCH, answer, bare, forget_counts, move_to_both_ends, right_and_wrong, source, unfinished
 
 pytestmark = pytest.mark.timeout(900)
@@ -63,6 +65,12 @@ def test_the_lesson_runs_to_its_end(lesson, errors):
 def test_a_control_moves_to_both_ends(lesson, errors, name, record_property):
     for moved, milliseconds in move_to_both_ends(lesson, name):
         record_property(moved, f"{milliseconds:.0f} ms")
+    assert errors == []
+
+
+def test_every_control_moves_on_the_page_and_on_slides(lesson, errors, chromium, tmp_path, monkeypatch):
+    monkeypatch.setattr(frames, "KEPT", tmp_path / "frames")
+    assert len(move_without_a_kernel(lesson, chromium, tmp_path, errors)) >= 2 * len(CONTROLS)
     assert errors == []
 
 

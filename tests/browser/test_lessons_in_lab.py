@@ -10,9 +10,11 @@ import pytest
 from course_lib.exercises import all_exercises
 from course_lib.lesson.sources import source_of
 from course_lib.lesson.syllabus import LESSONS
+from course_lib.publish import frames
 
 from .conftest import is_here, watched_page
 from .lab import ROOT, Notebook
+from .reader import move_without_a_kernel
 from .student import answer, forget_counts, move_to_both_ends, right_and_wrong, unfinished
 
 pytestmark = pytest.mark.timeout(900)
@@ -62,6 +64,15 @@ def test_every_control_moves_to_both_ends(lesson, record_property):
         for moved, milliseconds in move_to_both_ends(lesson, name):
             record_property(moved, f"{milliseconds:.0f} ms")
             print(f"{lesson.path.stem}, {moved}: {milliseconds:.0f} ms")
+    assert lesson.errors == []
+
+
+def test_every_control_moves_on_the_page_and_on_slides(lesson, chromium, tmp_path, monkeypatch, record_property):
+    """Without a kernel: by the pictures that this run has drawn for them."""
+    monkeypatch.setattr(frames, "KEPT", tmp_path / "frames")
+    for moved, milliseconds in move_without_a_kernel(lesson, chromium, tmp_path, lesson.errors):
+        record_property(moved, f"{milliseconds:.0f} ms")
+        print(f"{lesson.path.stem}, {moved}: {milliseconds:.0f} ms")
     assert lesson.errors == []
 
 

@@ -12,7 +12,7 @@ extensions = ["myst_nb", "sphinx.ext.githubpages"]
 
 myst_enable_extensions = ["amsmath", "attrs_block", "deflist", "dollarmath"]
 nb_execution_mode = "off"
-nb_ipywidgets_js = {}  # the pages show stills; nothing asks for widget scripts
+nb_ipywidgets_js = {}  # controls move by moves.js; nothing asks for widget scripts
 nb_code_prompt_show = "Show the code"
 nb_code_prompt_hide = "Hide the code"
 
@@ -21,7 +21,7 @@ html_title = "Unrolled"
 templates_path = ["templates"]
 html_static_path = ["static", str(MATHJAX)]
 html_css_files = ["course.css"]
-html_js_files = [("course.js", {"defer": "defer"})]
+html_js_files = [(name, {"defer": "defer"}) for name in ("course.js", "moves.js")]
 html_copy_source = False
 html_show_copyright = False
 html_use_index = False

@@ -75,8 +75,9 @@ function present() {
     ...STAGE, margin: 0, minScale: 0.2, maxScale: 4, center: false, display: "flex", navigationMode: "linear",
     controls: true, controlsLayout: "edges", controlsTutorial: false, progress: true, slideNumber: false, hash: true,
     transition: "none", backgroundTransition: "none", pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1,
-    // In a listing that scrolls these keys scroll.
-    keyboardCondition: (event) => !(SCROLLING.includes(event.key) && event.target.closest(".scrolls")),
+    // In a listing that scrolls these keys scroll; on a slider or a menu every key is its own.
+    keyboardCondition: ({ key, target }) =>
+      !target.closest("form.moves") && !(SCROLLING.includes(key) && target.closest(".scrolls")),
     plugins: [RevealNotes],
   }).then(() => page.classList.add("ready"));
   page.classList.remove("preparing");

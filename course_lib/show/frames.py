@@ -1,0 +1,102 @@
+"""A control's pictures drawn beforehand, one for each position, so that it moves where no kernel runs."""
+
+import base64
+import html
+import os
+import time
+from collections.abc import Callable
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from course_lib.show.plots import Picture
+
+MIME = "application/vnd.unrolled.frames+json"
+ASKED = "COURSE_FRAMES"  # set while the pages' and slides' pictures are drawn; a student's run draws none
+STANDS = '<p style="margin:.2em 0;opacity:.8">Still picture. Run the cell to move: '  # what is under a control's still
+ALONE, TOGETHER = 24, 60  # positions of one slider, and of all that a control has; menus are taken whole
+
+
+class Axis(NamedTuple):
+    """One control: its values, what is shown for each, and where it starts. A line of text has its start alone."""
+
+    name: str
+    label: str
+    kind: str  # slider, menu or text
+    values: list
+    shown: list[str]
+    start: int
+
+
+def axes(controls: dict[str, tuple]) -> list[Axis]:
+    """The controls of `explore`, each with the positions to be drawn.
+
+    A slider with more positions than there is room for is sampled evenly, its ends and its start among them.
+    """
+    sliders = sum(len(spec) == 5 for spec in controls.values())
+    menus = prod(len(spec[2]) for spec in controls.values() if len(spec) == 3)
+    room = ALONE if sliders * menus == 1 else min(ALONE, max(3, int((TOGETHER / menus) ** (1 / max(sliders, 1)))))
+    return [_axis(name, spec, room) for name, spec in controls.items()]
+
+
+def _axis(name, spec, room):
+    label, start = spec[:2]
+    if len(spec) == 2:
+        return Axis(name, label, "text", [start], [start], 0)
+    if len(spec) == 3:
+        pairs = [one if isinstance(one, tuple) else (str(one), one) for one in spec[2]]
+        shown, values = map(list, zip(*pairs, strict=True))
+        return Axis(name, label, "menu", values, shown, values.index(start))
+    low, high, step = spec[2:]
+    last = round((high - low) / step)
+    begins = round((start - low) / step)
+    # Whole steps as far apart as the room asks for, counted from the start, and the two ends.
+    apart = max(1, -(-last // (room - 1)))
+    places = sorted({0, last, *range(begins % apart, last + 1, apart)})
+    values = [low + place * step for place in places]
+    if not all(isinstance(value, int) for value in spec[1:]):
+        values = [round(value, 10) for value in values]
+    return Axis(name, label, "slider", values, [f"{value:.6g}" for value in values], places.index(begins))
+
+
+def picture_of(draw: Callable[..., Picture], values: dict) -> Picture:
+    """What `draw` gives for these values; TypeError where that is no Picture."""
+    found = draw(**values)
+    if not isinstance(found, Picture):
+        raise TypeError(
+            f"What a control draws must come back as picture(ax, alt=...); got {type(found).__name__}: "
+            "is there a `return picture(...)` missing?"
+        )
+    return found
+
+
+def drawn(draw: Callable[..., Picture], values: dict) -> Picture | str:
+    """The picture of these values; where it cannot be drawn, the sentence that says why, as HTML."""
+    try:
+        return picture_of(draw, values)
+    except Exception as error:
+        text = (str(error) or type(error).__name__).encode("utf-8", "backslashreplace").decode()
+        return html.escape(text)
+
+
+def asked() -> bool:
+    """Whether this run draws every position, for pages and slides."""
+    return bool(os.environ.get(ASKED))
+
+
+def frames(draw: Callable[..., Picture], controls: dict[str, tuple]) -> dict:
+    """Every position of a control as data: its axes, a picture for each point of their grid, the seconds it took.
+
+    The last axis moves fastest. A picture is {"png": base64, "alt"}, or {"says": why there is none}.
+    """
+    began, along = time.perf_counter(), axes(controls)
+    grid = product(*(axis.values for axis in along))
+    made = [drawn(draw, dict(zip(controls, point, strict=True))) for point in grid]
+    return {
+        "axes": [{"label": axis.label, "kind": axis.kind, "shown": axis.shown, "start": axis.start} for axis in along],
+        "pictures": [
+            {"says": one} if isinstance(one, str) else {"png": base64.b64encode(one.png).decode(), "alt": one.alt}
+            for one in made
+        ],
+        "seconds": time.perf_counter() - began,
+    }

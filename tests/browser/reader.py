@@ -1,0 +1,108 @@
+"""What a reader does with a lesson's page and slides, where no kernel runs: move every control to both ends by key."""
+
+import re
+from pathlib import Path
+
+import nbformat
+
+from course_lib.publish import frames, site, slides
+from course_lib.publish.measured import NOTEBOOKS
+
+from .conftest import is_from_disk, watched_page
+
+OTHER_LESSON = re.compile(r"\[([^\]]+)\]\(\d\d_\w+\.ipynb[^)]*\)")
+MEASURE = Path(__file__).with_name("measure_slides.js").read_text(encoding="utf-8")
+MOVING = "form.moves:has(input, select)"  # not one where all is typed
+# From the key to the new picture, as the page sees it.
+WATCH = """form => {
+  const picture = form.parentElement.querySelector('img')
+  window.answered = new Promise(done => {
+    let pressed = 0
+    form.addEventListener('keydown', () => { pressed = performance.now() }, {capture: true, once: true})
+    picture.addEventListener('load', () => done(performance.now() - pressed), {once: true})
+  })
+}"""
+
+
+def move_without_a_kernel(lesson, chromium, folder: Path, errors: list) -> list[tuple[str, float]]:
+    """Move all controls of a lesson that has run in JupyterLab, on its page and on its slides; each move and its time.
+
+    What the browser complains of goes into `errors`.
+    """
+    drawn = frames.taken(nbformat.from_dict(lesson.saved()))
+    page_of_it, decks = published(lesson.path.name, drawn, folder)
+    with watched_page(chromium, is_from_disk, errors) as page:
+        on_page = move_all_on_page(page, page_of_it)
+        on_slides = {name: moves for deck in decks for name, moves in move_all_on_slides(page, deck).items()}
+    moving = {name for name, one in drawn.items() if any(axis["kind"] != "text" for axis in one["axes"])}
+    assert set(on_page) == moving and set(on_slides) <= moving
+    controls = {name for name, cell in lesson.cells.items() if "control" in cell["metadata"].get("tags", ())}
+    assert set(drawn) == controls
+    told = {"page": on_page, "slides": on_slides}
+    return [
+        (f"{where}, {moved}", ms) for where, found in told.items() for moves in found.values() for moved, ms in moves
+    ]
+
+
+def published(name: str, drawn: dict, folder: Path) -> tuple[Path, list[Path]]:
+    """The page and the decks of a lesson, with the pictures that a run has drawn for its controls."""
+    notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
+    frames.keep(notebook, name, drawn)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":  # links to pages that this small site lacks
+            cell.source = OTHER_LESSON.sub(r"\1", cell.source)
+    path = folder / name
+    nbformat.write(notebook, path)
+    assert site.build([path], folder / "html") == []
+    return folder / "html" / f"{path.stem}.html", slides.build([path], folder / "slides")
+
+
+def move_all(page, form) -> list[tuple[str, float]]:
+    """Move each slider and menu of a control to both ends by key; (move, milliseconds to the new picture)."""
+    picture = form.locator("xpath=..").locator("img").first
+    moves = []
+    for control in form.locator("input, select").all():
+        control.focus()
+        assert control.evaluate("control => document.querySelector(`label[for='${control.id}']`).innerText.trim()")
+        for key in ("End", "Home", "End"):
+            before, seen = control.input_value(), looks(picture)
+            form.evaluate(WATCH)
+            page.keyboard.press(key)
+            if control.input_value() == before:
+                continue  # it stood at this end
+            moves.append((f"{control.get_attribute('id')} {key}", page.evaluate("window.answered")))
+            assert looks(picture)[0] != seen[0], f"{moves[-1][0]} showed the same picture"
+            assert looks(picture)[1] > 1 and picture.get_attribute("alt")
+    assert form.get_by_role("alert").count() == 0
+    return moves
+
+
+def looks(picture):
+    """Which picture stands there, and how wide the browser found it."""
+    return picture.get_attribute("src"), picture.evaluate("picture => picture.naturalWidth")
+
+
+def move_all_on_page(page, address: Path) -> dict[str, list]:
+    """Every control of a page, by cell: its moves."""
+    page.goto(address.as_uri())
+    return {cell_of(form): move_all(page, form) for form in page.locator(MOVING).all()}
+
+
+def move_all_on_slides(page, deck: Path) -> dict[str, list]:
+    """Every control of a deck, each on its slide, which stays; and no slide holds more than it can show."""
+    page.goto(deck.as_uri())
+    page.wait_for_selector("html.ready", state="attached")
+    assert page.evaluate(MEASURE) == []
+    found = {}
+    for form in page.locator(MOVING).all():
+        slide = form.evaluate("form => form.closest('section[data-cell]').id")
+        page.evaluate("slide => { location.hash = `#/${slide}` }", slide)
+        page.locator(f"section.present[id='{slide}']").wait_for()
+        found[cell_of(form)] = move_all(page, form)
+        assert page.url.endswith(f"#/{slide}"), "a key that moves a control moves no slide"
+    return found
+
+
+def cell_of(form):
+    """The id of the cell that a control stands for."""
+    return form.locator("input, select").first.get_attribute("id").removeprefix("moves-").rpartition("-")[0]
