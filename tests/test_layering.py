@@ -53,7 +53,9 @@ ROOMS = {
     "lesson": Room({"torch", "numpy", "IPython", "ipywidgets", "platformdirs"}, {"lesson", "exercises", "data.beside"}),
     "lesson.machine": Room({"torch"}, {"rnn", "language_model", "train"}),
     "exercises": Room({"torch"}, {"exercises", "data", "train", "show.record", *concepts()}),
-    "publish": Room(set(), {"publish", "lesson", "data.beside", "show.frames"}),  # a command: any package that is not heavy
+    "publish": Room(
+        set(), {"publish", "lesson", "exercises", "data.beside", "show.frames"}
+    ),  # a command: any package that is not heavy
 }
 
 

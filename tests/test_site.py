@@ -1,13 +1,16 @@
 """The pages: what of a notebook goes onto them, what they load, and what is refused in words."""
 
+import json
 import re
 from html.parser import HTMLParser
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_lib.publish import site
+from course_lib.exercises import all_quizzes
+from course_lib.publish import claim_page, questions, site
 from course_lib.publish.normalise import WIDGET_VIEW
 
 DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
@@ -261,3 +264,31 @@ def test_the_command_tells_and_fails(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(site, "NOTEBOOKS", tmp_path)
     assert site.main([]) == 1
     assert capsys.readouterr().err.startswith("The pages are left as they were: 01_a.ipynb: its first cell")
+
+
+def test_a_question_can_be_answered_on_the_page_and_its_code_is_gone():
+    question = all_quizzes()[0]
+    asked = new_output("display_data", {"text/html": "<div>still</div>"}, metadata={"unrolled": {"quiz": question.key}})
+    gone = new_output("display_data", {"text/html": "<div>still</div>"}, metadata={"unrolled": {"quiz": "no_such"}})
+    notebook = new_notebook(cells=[code("quiz(...)", asked), code("quiz(...)", gone)])
+    questions.set_answerable(notebook)
+    first, second = notebook.cells
+    made = BeautifulSoup(first.outputs[0].data["text/html"], "html.parser")
+    known = json.loads(made.find("script").text)
+    assert known["correct"] == question.correct and len(known["reasons"]) == len(made.find_all("label"))
+    assert made.find("form").has_attr("hidden") and made.find("div").text == "still"
+    assert "remove-input" in first.metadata["tags"]
+    assert second.outputs[0].data["text/html"] == "<div>still</div>" and "tags" not in second.metadata
+
+
+def test_claims_are_listed_with_what_was_measured_and_found_again_on_their_page():
+    said = {"unrolled": {"claim": "It <holds> by `f`", "holds": True}}
+    plain = "✓ claim: It <holds> by `f` — measured x 1 ≤ 2; held in 10 of 10 runs, worst 1"
+    output = new_output("display_data", {"text/html": "<div><div>✓</div></div>", "text/plain": plain}, metadata=said)
+    notebook = new_notebook(cells=[markdown("# 77 · A lesson"), code("claim(...)", output)])
+    claim_page.set_places(notebook)
+    assert output.data["text/html"] == '<div id="claim-1"><div>✓</div></div>'
+    made = claim_page.page({"77_a.ipynb": notebook, "78_b.ipynb": new_notebook(cells=[markdown("# 78 · None")])})
+    assert "1 sentences" in made and "## 77 · A lesson" in made and "78" not in made
+    link = '<a href="77_a.html#claim-1">It &lt;holds&gt; by <code>f</code></a>'
+    assert f"<dt>✓ {link}</dt><dd>measured x 1 ≤ 2; held in 10 of 10 runs, worst 1</dd>" in made

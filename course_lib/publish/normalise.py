@@ -33,8 +33,8 @@ PROGRESS_BAR = re.compile(r"\d+%\|.*\||\d+\S*it \[\d+:\d\d")
 def normalise(notebook: NotebookNode) -> NotebookNode:
     """Bring an executed notebook into its stored form, in place, and return it.
 
-    Widget state, widget views and drawn positions go (the still, text/html, stays), progress bars go, execution counts run
-    1..n, and metadata shrinks to what the course uses. Cell ids stay; reading gave one to a cell without.
+    Widget state, widget views and drawn positions go (the still, text/html, stays), progress bars go, execution
+    counts run 1..n, and metadata shrinks to what the course uses. Cell ids stay; reading gave one to a cell without.
     Where there is a laboratory, code that a student need not read is folded: see `parts.fold`.
     """
     kept = {key: value for key, value in notebook.metadata.items() if key in NOTEBOOK_METADATA}

@@ -17,7 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_lib.data.beside import beside
-from course_lib.publish import frames
+from course_lib.publish import claim_page, frames, questions
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.publish.normalise import faults, first_line, normalise
 from course_lib.publish.parts import begins_laboratory, is_folded
@@ -89,7 +89,7 @@ def index(notebooks: dict[str, NotebookNode], controls: str = STAND) -> str:
     for name, notebook in notebooks.items():
         title, _, rest = notebook.cells[0].source.partition("\n")
         entries.append(f"[{title.removeprefix('# ')}]({name})\n: {first_line(rest).strip('*') or 'A page.'}\n")
-    contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "```"])
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "claims", "```"])
     return ABOUT.format(controls=controls) + "{.lessons}\n" + "\n".join(entries) + "\n" + contents + "\n"
 
 
@@ -116,8 +116,11 @@ def build(paths: list[Path], target: Path = TARGET) -> list[str]:
         source.mkdir()
         for name, notebook in notebooks.items():
             frames.set_moving(notebook, name, drawn[name], Path(work, "frames"))
+            questions.set_answerable(notebook)
+            claim_page.set_places(notebook)
             nbformat.write(notebook, source / name)
         controls = STAND if frames.standing(paths) else MOVE
+        (source / "claims.md").write_text(claim_page.page(notebooks), encoding="utf-8")
         (source / "index.md").write_text(index(notebooks, controls), encoding="utf-8")
         options = ["-b", "html", "-q", "-W", "--keep-going", "--no-color", "-c", PAGES, "-d", Path(work, "doctrees")]
         made = subprocess.run([sys.executable, "-m", "sphinx", *options, source, html], capture_output=True, text=True)

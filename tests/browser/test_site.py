@@ -2,10 +2,13 @@
 
 import pytest
 
+from course_lib.exercises import find_quiz
 from course_lib.publish.measured import NOTEBOOKS
 
+from .student import bare
+
 LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
-PAGES = ["index", "search", *(path.stem for path in LESSONS)]
+PAGES = ["index", "claims", "search", *(path.stem for path in LESSONS)]
 DRAWN = """async () => { await window.MathJax?.startup?.promise;
   return [...document.querySelectorAll(".math")].map(math => math.querySelector("mjx-container svg path") !== null
     && !math.querySelector("mjx-merror, [data-mml-node=merror]")); }"""
@@ -45,6 +48,37 @@ def test_a_lesson_has_formulas_figures_and_claims(page):
     assert page.get_by_text("Claim:").count() >= 10
 
 
+def test_every_claim_is_on_one_page_and_leads_to_its_place(page, console_errors):
+    page.show("claims")
+    claims = page.locator("article dt a")
+    assert claims.count() > 300 and page.locator("article dt", has_text="✗").count() == 0
+    told = claims.nth(30).inner_text()
+    with page.expect_navigation():
+        claims.nth(30).click()
+    assert told in page.locator(":target").inner_text()
+    assert console_errors == []
+
+
+def test_a_question_is_answered_by_keys_and_gives_its_reasons(page, console_errors):
+    page.show("01_rnn_bptt")
+    question = page.locator("form.quiz").first
+    key = question.get_attribute("data-key")
+    right, reasons = find_quiz(key).correct, [reason for _, reason in find_quiz(key).options]
+    verdict = question.get_by_role("status")
+    check = question.get_by_role("button", name="Check")
+    check.press("Enter")
+    assert verdict.inner_text() == "○ Choose an answer first."
+    for n, reason in enumerate(reasons):
+        question.get_by_role("radio").nth(n).focus()
+        page.keyboard.press("Space")
+        assert verdict.inner_text() == ""
+        check.press("Enter")
+        assert ("Right." if n == right else "Not this one.") in verdict.inner_text()
+        assert bare(reason) in bare(verdict.inner_text())
+    assert page.get_by_text("Run this cell to answer.").and_(page.locator(":visible")).count() == 0
+    assert console_errors == []
+
+
 def test_search_finds_a_word_and_leads_to_its_page(page, console_errors):
     page.show("index")
     page.get_by_role("textbox", name="Search").fill("clipping")
@@ -70,7 +104,7 @@ def test_next_leads_through_all_lessons_and_previous_back(page):
     while page.locator("a.next-page").count():
         follow(page, "a.next-page")
         way.append(shown(page))
-    assert way == [path.stem for path in LESSONS]
+    assert way == [*(path.stem for path in LESSONS), "claims"]
     for _ in way:
         follow(page, "a.prev-page")
     assert shown(page) == "index"
