@@ -10,7 +10,15 @@ import torch.nn as nn
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from course_lib.sequences import check_sequence, check_sizes, transformed, visible, whole_lengths
+from course_lib.sequences import (
+    autocast_is_on,
+    check_sequence,
+    check_sizes,
+    full_precision,
+    transformed,
+    visible,
+    whole_lengths,
+)
 
 
 class Stacked(nn.Module):
@@ -52,7 +60,13 @@ class Stacked(nn.Module):
         # PyTorch packs by lengths on the CPU alone. To fetch them from a device would be to wait for it: then by steps.
         out_of_reach = lengths is not None and not visible(lengths)
         stepwise = listening or out_of_reach or transformed()  # PyTorch's layer has no rule for vmap
-        return (self.loop if stepwise else self._run_fused)(x, states, lengths)
+        run = self.loop if stepwise else self._run_fused
+        if not (x.is_cpu and autocast_is_on(x)):
+            return run(x, states, lengths)
+        # On a CPU half precision gains nothing here, and where the processor has no bf16 PyTorch's LSTM fails in it.
+        with full_precision(x):
+            exact = self.fused.weight_hh_l0.dtype
+            return run(x.to(exact), tuple(part.to(exact) for part in states), lengths)
 
     def loop(self, x: Tensor, state=None, lengths: Tensor | None = None):
         """The forward pass one step at a time, to be read and to be listened to; the same numbers as the layer."""
