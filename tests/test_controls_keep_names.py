@@ -6,6 +6,7 @@ the `pair` of cell 60.
 
 import ast
 import symtable
+from functools import cache
 
 import nbformat
 import pytest
@@ -15,12 +16,14 @@ from course_lib.publish import measured
 NOTEBOOKS = sorted(measured.NOTEBOOKS.glob("*.ipynb"))
 
 
+@cache
 def bound(source):
     """The names that a cell binds at its top."""
     table = symtable.symtable(source, "cell", "exec")
     return {it.get_name() for it in table.get_symbols() if it.is_assigned() or it.is_imported() or it.is_namespace()}
 
 
+@cache
 def imported(source):
     """The names that a cell binds by imports alone: they mean the same wherever they are imported."""
     table = symtable.symtable(source, "cell", "exec")
