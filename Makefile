@@ -7,6 +7,7 @@ SHELL := /bin/sh
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+GRADER := $(VENV)/nbgrader
 # How many tests run at a time; two suit two cores and 4 GB.
 WORKERS ?= 2
 # Some notebooks instead of all: make notebooks FILES=notebooks/01_rnn_bptt.ipynb
@@ -58,10 +59,30 @@ LAB_FLAGS = --ServerApp.root_dir="$(CURDIR)" --ServerApp.ip=localhost \
 	--KernelManager.transport_encryption=auto $(ALLOW_ROOT)
 ALLOW_ROOT = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
+##@ To teach a class
+
+# nbgrader puts its own menus into every JupyterLab that it is installed with. So it gets an environment of its own,
+# which sees the course's packages.
+.PHONY: nbgrader
+nbgrader: LESSON = $(error Say which lesson: make nbgrader LESSON=04)
+nbgrader: $(GRADER)/.installed  ## write a lesson's exercises as an assignment for nbgrader (LESSON=04)
+	@$(PY) -m course_lib.publish.assignment $(LESSON)
+
+$(GRADER)/.installed: $(STAMP)
+	@echo "Setting up nbgrader in $(GRADER): about 20 seconds, this once."
+	@$(PY) -m venv --clear $(GRADER)
+	@$(PY) -c "import sysconfig; print(f'import site; site.addsitedir({sysconfig.get_path(\"purelib\")!r})')" \
+	  > "$$($(GRADER)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/course.pth"
+	@$(subst $(PY),$(GRADER)/bin/python,$(PIP)) "$$(sed -n 's/.*"\(nbgrader==[^"]*\)".*/\1/p' pyproject.toml)" \
+	  || { $(STOPPED); }
+	@mkdir -p $(GRADER)/share/jupyter
+	@for part in nbconvert kernels; do ln -sfn ../../../share/jupyter/$$part $(GRADER)/share/jupyter/$$part; done
+	@touch $@
+
 ##@ To check
 
 .PHONY: test
-test: lint  ## run every check: lint, unit tests, every notebook, browser
+test: lint $(GRADER)/.installed  ## run every check: lint, unit tests, every notebook, browser
 	@$(PY) -m pytest --nbval-lax -n $(WORKERS)
 
 .PHONY: test-fast

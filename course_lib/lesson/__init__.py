@@ -11,7 +11,7 @@ from course_lib.lesson.claims import ClaimFailed, claim, measured
 from course_lib.lesson.firmness import recorded_values
 from course_lib.lesson.investigations import investigate
 from course_lib.lesson.own_parts import own_parts
-from course_lib.lesson.practice import check, hint, solution
+from course_lib.lesson.practice import check, graded, hint, solution
 from course_lib.lesson.quizzes import quiz
 from course_lib.lesson.reports import report
 from course_lib.lesson.sources import show_source
@@ -22,6 +22,7 @@ __all__ = [
     "ClaimFailed",
     "check",
     "claim",
+    "graded",
     "hint",
     "investigate",
     "measured",
