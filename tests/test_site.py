@@ -10,7 +10,8 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_lib.exercises import all_quizzes
-from course_lib.publish import claim_page, questions, site
+from course_lib.publish import claim_page, questions, site, teach
+from course_lib.publish.measured import NOTEBOOKS
 from course_lib.publish.normalise import WIDGET_VIEW
 
 DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
@@ -292,3 +293,14 @@ def test_claims_are_listed_with_what_was_measured_and_found_again_on_their_page(
     assert "1 sentences" in made and "## 77 · A lesson" in made and "78" not in made
     link = '<a href="77_a.html#claim-1">It &lt;holds&gt; by <code>f</code></a>'
     assert f"<dt>✓ {link}</dt><dd>measured x 1 ≤ 2; held in 10 of 10 runs, worst 1</dd>" in made
+
+
+def test_the_page_for_teachers_says_what_each_lesson_takes():
+    notebooks = {path.name: nbformat.read(path, as_version=4) for path in sorted(NOTEBOOKS.glob("0[01]_*.ipynb"))}
+    made = teach.page(notebooks | {"77_other.ipynb": new_notebook(cells=[markdown("# Without slides")])})
+    row = next(line for line in made.splitlines() if "(01_rnn_bptt.ipynb)" in line)
+    assert re.fullmatch(
+        r"\| \[01 · .+\]\(.+\) \| \d+ slides, \d+ min \| \d+ slides, \d+ min \| 6 \| [\d.]+ min \|", row
+    )
+    assert "| [77_other](77_other.ipynb) |  |  |  |  |" in made
+    assert "make nbgrader LESSON=04" in made and "{" not in made

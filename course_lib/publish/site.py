@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_lib.data.beside import beside
-from course_lib.publish import claim_page, frames, questions
+from course_lib.publish import claim_page, frames, questions, teach
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.publish.normalise import faults, first_line, normalise
 from course_lib.publish.parts import begins_laboratory, is_folded
@@ -89,7 +90,7 @@ def index(notebooks: dict[str, NotebookNode], controls: str = STAND) -> str:
     for name, notebook in notebooks.items():
         title, _, rest = notebook.cells[0].source.partition("\n")
         entries.append(f"[{title.removeprefix('# ')}]({name})\n: {first_line(rest).strip('*') or 'A page.'}\n")
-    contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "claims", "```"])
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "claims", "teach", "```"])
     return ABOUT.format(controls=controls) + "{.lessons}\n" + "\n".join(entries) + "\n" + contents + "\n"
 
 
@@ -101,11 +102,11 @@ def build(paths: list[Path], target: Path = TARGET) -> list[str]:
     missing = [package for package, module in NEEDED.items() if find_spec(module) is None]
     if missing:
         return [f'{missing[0]} is not installed: run `{sys.executable} -m pip install -e ".[test]"`']
-    notebooks, drawn, reasons = {}, {}, []
+    notebooks, stored, drawn, reasons = {}, {}, {}, []
     for path in paths:
         try:
             notebook = nbformat.read(path, as_version=4)
-            drawn[path.name] = frames.of(notebook, path.name)
+            stored[path.name], drawn[path.name] = deepcopy(notebook), frames.of(notebook, path.name)
             notebooks[path.name] = prepare(notebook, path.name)
         except Exception as error:  # whatever is wrong with a file, the reader learns which one
             reasons.append(f"{path.name}: {first_line(str(error), 200)}")
@@ -120,6 +121,7 @@ def build(paths: list[Path], target: Path = TARGET) -> list[str]:
             claim_page.set_places(notebook)
             nbformat.write(notebook, source / name)
         controls = STAND if frames.standing(paths) else MOVE
+        (source / "teach.md").write_text(teach.page(stored), encoding="utf-8")
         (source / "claims.md").write_text(claim_page.page(notebooks), encoding="utf-8")
         (source / "index.md").write_text(index(notebooks, controls), encoding="utf-8")
         options = ["-b", "html", "-q", "-W", "--keep-going", "--no-color", "-c", PAGES, "-d", Path(work, "doctrees")]

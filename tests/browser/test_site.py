@@ -8,7 +8,7 @@ from course_lib.publish.measured import NOTEBOOKS
 from .student import bare
 
 LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
-PAGES = ["index", "claims", "search", *(path.stem for path in LESSONS)]
+PAGES = ["index", "claims", "teach", "search", *(path.stem for path in LESSONS)]
 DRAWN = """async () => { await window.MathJax?.startup?.promise;
   return [...document.querySelectorAll(".math")].map(math => math.querySelector("mjx-container svg path") !== null
     && !math.querySelector("mjx-merror, [data-mml-node=merror]")); }"""
@@ -104,7 +104,7 @@ def test_next_leads_through_all_lessons_and_previous_back(page):
     while page.locator("a.next-page").count():
         follow(page, "a.next-page")
         way.append(shown(page))
-    assert way == [*(path.stem for path in LESSONS), "claims"]
+    assert way == [*(path.stem for path in LESSONS), "claims", "teach"]
     for _ in way:
         follow(page, "a.prev-page")
     assert shown(page) == "index"
