@@ -15,6 +15,8 @@ FILES ?=
 # What make claims runs every notebook under: seeds, and instruction sets that stand for other processors.
 SEEDS ?= 0 1 2 3 4
 CPU ?= default avx2
+# The course's place on GitHub, if its pages are to lead there, to Binder and to Colab.
+REPOSITORY ?=
 # What make present shows.
 LESSON ?= 01
 PAGE = 00_start_here.ipynb
@@ -112,8 +114,8 @@ frames: $(STAMP)  ## draw what the controls show, where it is missing, for pages
 	@$(PY) -m course_lib.publish.draw $(FILES)
 
 .PHONY: html
-html: $(STAMP)  ## make the web pages of all notebooks in build/html: open index.html, or publish the folder
-	@$(PY) -m course_lib.publish.site
+html: $(STAMP)  ## make the web pages in build/html: open index.html, or publish the folder (REPOSITORY=owner/name)
+	@$(PY) -m course_lib.publish.site --repository "$(REPOSITORY)"
 
 .PHONY: slides
 slides: $(STAMP)  ## make a deck of slides of each notebook in build/slides: open index.html (FILES=... for some)

@@ -2,16 +2,18 @@
 
 import json
 import re
+import subprocess
 from html.parser import HTMLParser
 
 import nbformat
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_lib.exercises import all_quizzes
 from course_lib.publish import claim_page, questions, site, teach
-from course_lib.publish.measured import NOTEBOOKS
+from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.publish.normalise import WIDGET_VIEW
 
 DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
@@ -304,3 +306,37 @@ def test_the_page_for_teachers_says_what_each_lesson_takes():
     )
     assert "| [77_other](77_other.ipynb) |  |  |  |  |" in made
     assert "make nbgrader LESSON=04" in made and "{" not in made
+
+
+def test_only_with_a_repository_a_page_leads_away(built, tmp_path):
+    away = ("binder", "colab", "thebe", "unpkg")
+    assert not [word for word in away if word in (built / "01_a.html").read_text(encoding="utf-8").lower()]
+    nbformat.write(lesson(), tmp_path / "01_a.ipynb")
+    nbformat.write(new_notebook(cells=[markdown("# The course\n\nEnds.")]), tmp_path / "02_the_end.ipynb")
+    paths = sorted(tmp_path.glob("*.ipynb"))
+    (said,) = site.build(paths, tmp_path / "html", repository="no repository")
+    assert said == "'no repository' names no repository of GitHub: say it as owner/name"
+    assert site.build(paths, tmp_path / "html", repository="an/owner", branch="next") == []
+    page = Page((tmp_path / "html" / "01_a.html").read_text(encoding="utf-8"))
+    assert "https://mybinder.org/v2/gh/an/owner/next?labpath=notebooks/01_a.ipynb" in page.links
+    assert "https://colab.research.google.com/github/an/owner/blob/next/notebooks/01_a.ipynb" in page.links
+    text = (tmp_path / "html" / "01_a.html").read_text(encoding="utf-8")
+    assert 'repo: "an/owner"' in text and 'ref: "next"' in text and "initThebe()" in text
+
+
+def test_the_workflow_publishes_what_the_commands_here_make():
+    """Its commands are targets of the Makefile, and it uploads the folder that they fill."""
+    steps = yaml.safe_load((ROOT / ".github/workflows/site.yml").read_text())["jobs"]["site"]["steps"]
+    commands = [step["run"] for step in steps if "run" in step]
+    for command in (one for one in commands if one.startswith("make ")):
+        target = command.split()[1]
+        dry = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True)
+        assert dry.returncode == 0, dry.stderr
+    assert [one.split()[:2] for one in commands] == [
+        ["make", "frames"],
+        ["make", "html"],
+        ["make", "slides"],
+        ["mv", "build/slides"],
+    ]
+    (uploaded,) = (step["with"]["path"] for step in steps if "upload-pages-artifact" in step.get("uses", ""))
+    assert ROOT / uploaded == site.TARGET

@@ -5,6 +5,7 @@ published as they are. Sphinx with myst-nb makes them; `pages/` holds its settin
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 
 from course_lib.data.beside import beside
 from course_lib.publish import claim_page, frames, questions, teach
@@ -30,6 +32,15 @@ LOCAL_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)(?![^)]*\.ipynb)[^)]*
 TEST_MARK = re.compile(r"^# NBVAL_\w+\n?", re.MULTILINE)
 HEADING = re.compile(r"^(```|~~~).*?^\1|^(?=#+ )", re.MULTILINE | re.DOTALL)  # or a listing, which holds none
 WARNING = re.compile(r"(?P<file>[^/:]+\.ipynb):(?P<line>\d+): \w+: (?P<text>.+)")
+OWNER_AND_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+ELSEWHERE = """\
+```{{thebe-button}} Run the code on this page
+```
+
+Or open it [in Binder](https://mybinder.org/v2/gh/{repository}/{branch}?labpath=notebooks/{name}), or
+[in Colab](https://colab.research.google.com/github/{repository}/blob/{branch}/notebooks/{name}), where
+`!pip install git+https://github.com/{repository}@{branch}` comes first.
+"""
 ABOUT = """\
 ---
 hide-toc: true
@@ -94,12 +105,16 @@ def index(notebooks: dict[str, NotebookNode], controls: str = STAND) -> str:
     return ABOUT.format(controls=controls) + "{.lessons}\n" + "\n".join(entries) + "\n" + contents + "\n"
 
 
-def build(paths: list[Path], target: Path = TARGET) -> list[str]:
+def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch: str = "main") -> list[str]:
     """Make the site of the notebooks at `paths` in the folder `target`; or say why not, a sentence each.
 
-    What stood in `target` is replaced when the new site is whole, and else left as it was.
+    With a `repository` of GitHub's ("owner/name") a lesson can also be opened in Binder and Colab, and its code can be
+    run on the page: whoever asks for that needs a network, and nobody else does. What stood in `target` is replaced
+    when the new site is whole, and else left as it was.
     """
     missing = [package for package, module in NEEDED.items() if find_spec(module) is None]
+    if repository and not OWNER_AND_NAME.fullmatch(repository):
+        return [f"{repository!r} names no repository of GitHub: say it as owner/name"]
     if missing:
         return [f'{missing[0]} is not installed: run `{sys.executable} -m pip install -e ".[test]"`']
     notebooks, stored, drawn, reasons = {}, {}, {}, []
@@ -119,13 +134,18 @@ def build(paths: list[Path], target: Path = TARGET) -> list[str]:
             frames.set_moving(notebook, name, drawn[name], Path(work, "frames"))
             questions.set_answerable(notebook)
             claim_page.set_places(notebook)
+            if repository:
+                there = ELSEWHERE.format(repository=repository, branch=branch, name=name)
+                notebook.cells.insert(1, new_markdown_cell(there))
             nbformat.write(notebook, source / name)
         controls = STAND if frames.standing(paths) else MOVE
         (source / "teach.md").write_text(teach.page(stored), encoding="utf-8")
         (source / "claims.md").write_text(claim_page.page(notebooks), encoding="utf-8")
         (source / "index.md").write_text(index(notebooks, controls), encoding="utf-8")
         options = ["-b", "html", "-q", "-W", "--keep-going", "--no-color", "-c", PAGES, "-d", Path(work, "doctrees")]
-        made = subprocess.run([sys.executable, "-m", "sphinx", *options, source, html], capture_output=True, text=True)
+        where = os.environ | {"UNROLLED_REPOSITORY": repository, "UNROLLED_BRANCH": branch}  # conf.py reads them
+        command = [sys.executable, "-m", "sphinx", *options, source, html]
+        made = subprocess.run(command, capture_output=True, text=True, env=where)
         if made.returncode:
             return in_words(made.stderr, notebooks)
         if Path(work, "frames").exists():
@@ -148,9 +168,11 @@ def in_words(stderr: str, notebooks: dict[str, NotebookNode]) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """The command; 0 if the site was made, 1 if not."""
     parser = argparse.ArgumentParser(prog="course_lib.publish.site", description=__doc__)
-    parser.parse_args(arguments)
+    parser.add_argument("--repository", default="", help="owner/name on GitHub: lessons can then be run from the pages")
+    parser.add_argument("--branch", default="main")
+    options = parser.parse_args(arguments)
     paths = sorted(NOTEBOOKS.glob("*.ipynb"))
-    reasons = build(paths)
+    reasons = build(paths, repository=options.repository, branch=options.branch)
     for name in frames.standing(paths):
         print(f"{name}: its controls stand still; `make frames` draws what they show.", file=sys.stderr)
     for reason in reasons:

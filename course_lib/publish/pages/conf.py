@@ -1,5 +1,6 @@
 """How Sphinx makes the pages. Everything they load is copied beside them: they open from disk, with no network."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,17 @@ extensions = ["myst_nb", "sphinx.ext.githubpages"]
 
 myst_enable_extensions = ["amsmath", "attrs_block", "deflist", "dollarmath"]
 nb_execution_mode = "off"
+# Only where the course's place on GitHub is named: a button that fetches what runs a page's code, when it is pressed.
+if os.environ.get("UNROLLED_REPOSITORY"):
+    extensions.append("sphinx_thebe")
+    thebe_config = {
+        "repository_url": f"https://github.com/{os.environ['UNROLLED_REPOSITORY']}",
+        "repository_branch": os.environ["UNROLLED_BRANCH"],
+        "path_to_docs": "notebooks",
+        "selector": "div.cell",
+        "selector_input": "div.cell_input pre",
+        "selector_output": "div.cell_output",
+    }
 nb_ipywidgets_js = {}  # controls move by moves.js; nothing asks for widget scripts
 nb_code_prompt_show = "Show the code"
 nb_code_prompt_hide = "Hide the code"
