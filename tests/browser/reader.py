@@ -11,7 +11,8 @@ from course_lib.publish.measured import NOTEBOOKS
 from .conftest import is_from_disk, watched_page
 
 OTHER_LESSON = re.compile(r"\[([^\]]+)\]\(\d\d_\w+\.ipynb[^)]*\)")
-MEASURE = Path(__file__).with_name("measure_slides.js").read_text(encoding="utf-8")
+FAULTS_OF_SLIDES = Path(__file__).with_name("measure_slides.js").read_text(encoding="utf-8")
+FAULTS_OF_A_PAGE = Path(__file__).with_name("measure_page.js").read_text(encoding="utf-8")
 MOVING = "form.moves:has(input, select)"  # not one where all is typed
 # From the key to the new picture, as the page sees it.
 WATCH = """form => {
@@ -83,8 +84,9 @@ def looks(picture):
 
 
 def move_all_on_page(page, address: Path) -> dict[str, list]:
-    """Every control of a page, by cell: its moves."""
+    """Every control of a page, by cell: its moves; and nothing on it is hard to see or to reach."""
     page.goto(address.as_uri())
+    assert page.evaluate(FAULTS_OF_A_PAGE) == []
     return {cell_of(form): move_all(page, form) for form in page.locator(MOVING).all()}
 
 
@@ -92,7 +94,7 @@ def move_all_on_slides(page, deck: Path) -> dict[str, list]:
     """Every control of a deck, each on its slide, which stays; and no slide holds more than it can show."""
     page.goto(deck.as_uri())
     page.wait_for_selector("html.ready", state="attached")
-    assert page.evaluate(MEASURE) == []
+    assert page.evaluate(FAULTS_OF_SLIDES) == []
     found = {}
     for form in page.locator(MOVING).all():
         slide = form.evaluate("form => form.closest('section[data-cell]').id")
