@@ -129,6 +129,7 @@ def tripped(number, file):
     return wire.count
 
 
+@pytest.mark.slow
 def test_a_run_broken_off_at_any_moment_goes_on_as_if_it_had_not_been(tmp_path, reading, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda number: None)  # it is what this test would wait for
     whole = Run().state()

@@ -243,6 +243,7 @@ def said(split_, **asked):
     return found
 
 
+@pytest.mark.slow
 def test_no_date_of_one_split_is_said_in_another():
     train = said("train") | said("train", n_dates=(5, 8), size=3_000, seed=7)
     test = said("test") | said("test", n_dates=(5, 8), seed=7) | said("test", n_dates=1, seed=3)
@@ -323,6 +324,7 @@ def test_pairs_need_no_heavy_import():
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_the_card_counts_rightly():
     def speaks(code):
         try:

@@ -83,6 +83,7 @@ def test_a_damaged_file_says_what_to_do(monkeypatch):
         digits.arrays("test")
 
 
+@pytest.mark.slow
 def test_the_readme_holds_the_cards_as_they_are_now():
     written = __main__.README.read_text(encoding="utf-8")
     assert written == __main__.readme(), "the cards have changed: run `python -m course_lib.data`"
@@ -90,6 +91,7 @@ def test_the_readme_holds_the_cards_as_they_are_now():
         assert f"| {split} | {len(labels)} |" in written
 
 
+@pytest.mark.slow
 def test_the_readme_is_written_in_one_step_and_only_where_there_is_a_place(monkeypatch, tmp_path):
     monkeypatch.setattr(__main__, "README", tmp_path / "README.md")
     __main__.main()

@@ -115,6 +115,7 @@ def taught(way, steps=500):
     return loss, sum(right) / len(right)
 
 
+@pytest.mark.slow
 def test_the_planted_bug_learns_splendidly_and_writes_nothing():
     """The loss on new sequences falls as with the mended look; hardly a sequence is then written right."""
     loss, share = taught(broken_look)

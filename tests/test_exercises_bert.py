@@ -247,6 +247,7 @@ def taught(loss, seed):
         return told(400).item(), (said == ids.gather(1, at)).double().mean().item()
 
 
+@pytest.mark.slow
 def test_the_planted_bug_trains_splendidly_and_fills_no_blank():
     """Of ten seeds: see `mended_words` in the notebook."""
     loss, right = taught(broken_words, 0)

@@ -217,6 +217,7 @@ def trained(start, seed=0):
     return model
 
 
+@pytest.mark.slow
 def test_the_planted_bug_trains_as_well_and_ruins_weights_that_others_trained():
     asked = torch.Generator().manual_seed(99)
     broken, mended = trained(broken_start), trained(mended_start)

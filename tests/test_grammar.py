@@ -63,6 +63,7 @@ def test_pairs_are_whole_and_all_different():
         assert all(0 <= i < len(pair.source) and 0 <= j < len(pair.target) for i, j in pair.alignment)
 
 
+@pytest.mark.slow
 def test_an_english_sentence_has_one_french_translation():
     said = {}
     for n in range(4):
@@ -133,6 +134,7 @@ def bare(tokens):
     return " ".join("_" if token in free else token for token in tokens)
 
 
+@pytest.mark.slow
 def test_no_sentence_is_in_two_splits_not_even_with_other_names_and_numbers_nor_under_another_seed():
     seen = {split: set() for split in SPLITS}
     for most, seed in ((6, 0), (8, 1), (12, 2), (40, 0)):  # short ones would meet first
@@ -432,6 +434,7 @@ def test_a_student_can_add_a_word_and_a_rule(tmp_path):
     assert any(("zebra", "zèbre") in links(pair) or ("zebras", "zèbres") in links(pair) for pair in drawn)
 
 
+@pytest.mark.slow
 def test_the_card_is_in_the_readme_and_tells_the_truth():
     card = grammar.card()
     assert card in __main__.readme()

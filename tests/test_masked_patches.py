@@ -54,6 +54,7 @@ def test_a_change_of_what_is_hidden_changes_nothing_that_is_painted():
     assert not torch.equal(m(other, seen), m(images, seen))
 
 
+@pytest.mark.slow
 def test_it_learns_to_paint_what_it_does_not_see():
     """Each image has one colour, and the patch that is seen says which."""
     torch.manual_seed(0)

@@ -129,6 +129,7 @@ def test_the_loss_asks_the_masked_places_alone():
     assert_close(masked_loss(a_model(True), both), expected)
 
 
+@pytest.mark.slow
 def test_it_learns_sentences_by_heart_and_fills_their_blanks():
     """fill, pseudo_bits: after some steps it knows what stood there; before, it does not."""
     m, sentences = a_model(), ["a e f g", "h g f e"]

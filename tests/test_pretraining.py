@@ -132,6 +132,7 @@ def test_masked_bits_of_a_text_shorter_than_a_row_are_refused():
 # --- the stored model's parts
 
 
+@pytest.mark.slow
 def test_the_stored_models_pieces_are_learned_from_the_text():
     pieces = play_pieces(
         "the sea sees what the seas see. " * 50 + " ".join(a + b for a in WORDS[::3] for b in WORDS[::3]) * 2

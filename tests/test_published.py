@@ -196,6 +196,7 @@ def test_an_unknown_name_is_refused_in_words(ask):
         ask("gpt5")
 
 
+@pytest.mark.slow
 def test_nothing_of_a_package_is_imported_and_no_registry_is_named():
     source = Path(published.__file__).read_text(encoding="utf-8")
     assert "://" not in source

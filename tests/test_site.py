@@ -16,6 +16,8 @@ from course_lib.publish import claim_page, questions, site, teach
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.publish.normalise import WIDGET_VIEW
 
+pytestmark = pytest.mark.slow
+
 DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
 STILL = f'<img src="{DOT}" alt="Two lines that cross."><p>Still picture.</p>'
 BAR = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"

@@ -45,6 +45,7 @@ def slow_if_large(name):
     return name if PLAYS[name].layer else pytest.param(name, marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [slow_if_large(name) for name in PLAYS])
 def test_a_stored_model_is_worth_what_its_record_says(name):
     (model, record), recipe = load(name), RECIPES[name]
@@ -65,6 +66,7 @@ def test_models_that_are_compared_have_about_the_same_number_of_weights():
     assert max(sizes) / min(sizes) < 1.07
 
 
+@pytest.mark.slow
 def test_a_run_makes_a_model_that_comes_back_as_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "checkpoints")
     threads = torch.get_num_threads()
@@ -128,6 +130,7 @@ def test_a_header_without_its_record_is_refused_in_words(tmp_path, monkeypatch):
         load("plays_rnn")
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_that_no_recipe_needs_before_a_model_is_asked_for():
     program = (
         "import sys, course_lib.train.stored as s; print(*[m for m in sys.modules if m.startswith('course_lib.')])"

@@ -160,6 +160,7 @@ def test_nothing_asks_to_stop_where_nothing_listens():
     assert stopping() is False
 
 
+@pytest.mark.slow
 def test_an_interrupt_from_outside_ends_a_program_that_trains_in_threads():
     """As JupyterLab's Stop: a signal to the process, which reaches the main thread alone."""
     program = """

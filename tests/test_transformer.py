@@ -267,6 +267,7 @@ def test_nothing_but_empty_sentences_is_translated_to_something_finite():
 # --- learning and translating
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [{}, {"pre_norm": True, "shared": True}], ids=["post", "pre"])
 def test_learns_a_few_pairs_by_heart_and_translates_them(kind):
     pairs = [

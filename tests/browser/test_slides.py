@@ -37,6 +37,10 @@ def test_every_slide_is_whole(path, page_from_disk, console_errors, tmp_path):
     found = []
     for deck in build([path], tmp_path / "slides"):  # the core's, and the laboratory's where there is one
         found += faults(page_from_disk, deck, path.name)
+        scrolls = page_from_disk.locator("section[data-cell]:has(.scrolls)").evaluate_all(
+            "them => them.map(it => it.id)"
+        )
+        found += [f"{path.name}, cell {cell}: a listing scrolls: show less of it" for cell in scrolls]
     assert not found, "slides that cannot be shown:\n" + "\n".join(found)
     assert console_errors == []
 
