@@ -3,9 +3,12 @@
 import base64
 import io
 import json
+import random
 
 import nbformat
+import numpy as np
 import pytest
+import torch
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image
@@ -58,8 +61,12 @@ def test_fractions_are_the_ones_that_a_reader_sees():
 
 def test_menus_are_taken_whole_and_leave_a_slider_less_room():
     menu, slider = axes({"m": ("m", "b", ["a", "b", "c", "d"]), "n": ("n", 3, 0, 99, 1)})
+    many = axes({"a": ("a", 3, 0, 359, 1), "b": ("b", 0, -2, 2, 1), "c": ("c", 0, -2, 2, 1)})
+    counts = [len(axis.values) for axis in many]
+    assert counts[0] * counts[1] * counts[2] <= TOGETHER and min(counts) >= 2
+    assert [axis.values[axis.start] for axis in many] == [3, 0, 0] and many[0].values[-1] == 359
     assert menu.values == menu.shown == ["a", "b", "c", "d"] and menu.start == 1
-    assert len(menu.values) * (len(slider.values) - 2) <= TOGETHER
+    assert len(menu.values) * len(slider.values) <= TOGETHER
     (pairs,) = axes({"m": ("m", 10, [("one", 1), ("ten", 10)])})
     assert (pairs.values, pairs.shown, pairs.start) == ([1, 10], ["one", "ten"], 1)
     (text,) = axes({"t": ("t", "to be")})
@@ -120,29 +127,73 @@ def test_they_are_taken_out_of_a_run_and_never_stored_with_the_notebook(monkeypa
 def test_what_other_code_has_drawn_is_not_found(monkeypatch, kept, tmp_path):
     ran = drawn(monkeypatch)
     found = frames.taken(ran)
-    assert frames.of(ran, "01_a.ipynb") == {}
-    frames.keep(ran, "01_a.ipynb", found)
+    assert frames.of(ran, "01_a.ipynb") is None
+    frames.keep(frames.kept_at(ran, "01_a.ipynb"), found)
     assert frames.of(ran, "01_a.ipynb") == found
     words = notebook()
     words.cells[0].source = "# Other words"
     assert frames.of(words, "01_a.ipynb") == found, "what is not code does not count"
     other = notebook(SHOWN + "  # other code")
-    assert frames.of(other, "01_a.ipynb") == {}
-    frames.keep(other, "01_a.ipynb", found)
-    assert len(list(kept.iterdir())) == 1 and frames.of(ran, "01_a.ipynb") == {}
+    assert frames.of(other, "01_a.ipynb") is None
+    frames.keep(frames.kept_at(other, "01_a.ipynb"), found)
+    assert len(list(kept.iterdir())) == 1 and frames.of(ran, "01_a.ipynb") is None
     library = tmp_path / "library"
     library.mkdir()
     (library / "rnn.py").write_text("other = 1")
     monkeypatch.setattr(frames, "LIBRARY", library)
-    assert frames.of(other, "01_a.ipynb") == {}, "drawn with another library"
+    assert frames.of(other, "01_a.ipynb") is None, "drawn with another library"
 
 
-def test_a_damaged_file_is_none(monkeypatch, kept):
+def fewer(found):
+    found["dark"]["pictures"].pop()
+
+
+def without_start(found):
+    del found["dark"]["axes"][0]["start"]
+
+
+def no_png(found):
+    found["dark"]["pictures"][0]["png"] = "!"
+
+
+@pytest.mark.parametrize("damage", [fewer, without_start, no_png, "[]", "null", '{"dark": 1}', '{"dark', ""])
+def test_a_damaged_file_is_none_and_is_drawn_anew(damage, monkeypatch, kept):
     ran = drawn(monkeypatch)
-    frames.keep(ran, "01_a.ipynb", frames.taken(ran))
-    path = frames.kept_at(ran, "01_a.ipynb")
-    path.write_text(path.read_text()[:100])
-    assert frames.of(ran, "01_a.ipynb") == {}
+    found, path = frames.taken(ran), frames.kept_at(ran, "01_a.ipynb")
+    frames.keep(path, found)
+    assert frames.of(ran, "01_a.ipynb") == found
+    if callable(damage):
+        damage(found)
+    path.write_text(json.dumps(found) if callable(damage) else damage)
+    assert frames.of(ran, "01_a.ipynb") is None
+
+
+def test_drawing_disturbs_no_later_number(monkeypatch):
+    """Where a picture draws at random, what comes after it is what a student's run gives."""
+
+    def noisy(n):
+        return Picture(b"x", f"{torch.rand(())} {np.random.rand()} {random.random()}")
+
+    def after():
+        torch.manual_seed(0), np.random.seed(0), random.seed(0)
+        explore(noisy, n=("n", 0, 0, 5, 1))
+        return float(torch.rand(())), np.random.rand(), random.random()
+
+    monkeypatch.delenv(ASKED, raising=False)
+    plain = after()
+    monkeypatch.setenv(ASKED, "1")
+    assert after() == plain
+
+
+def test_a_range_that_is_no_multiple_of_its_step_ends_below_its_end():
+    (axis,) = axes({"n": ("n", 0, 0, 11, 3)})
+    assert axis.values == [0, 3, 6, 9]
+    with pytest.raises(ValueError, match="starts at 5, which is none of 0, 2"):
+        explore(shade, n=("n", 5, 0, 10, 2))
+    with pytest.raises(ValueError, match="starts at 12"):
+        explore(shade, n=("n", 12, 0, 10, 2))
+    with pytest.raises(ValueError, match="a menu with nothing to choose"):
+        explore(shade, n=("n", None, []))
 
 
 def test_a_page_gets_rows_that_wait_for_the_script_and_a_file_a_picture(monkeypatch, tmp_path):
@@ -195,7 +246,7 @@ def test_notebooks_without_pictures_are_named(monkeypatch, kept, tmp_path):
     nbformat.write(new_notebook(cells=[new_markdown_cell("# B")]), tmp_path / "02_b.ipynb")
     paths = sorted(tmp_path.glob("*.ipynb"))
     assert frames.standing(paths) == ["01_a.ipynb"]
-    frames.keep(ran, path.name, found)
+    frames.keep(frames.kept_at(ran, path.name), found)
     assert frames.standing(paths) == []
 
 
@@ -211,7 +262,9 @@ def test_a_run_draws_them_and_both_commands_keep_them(kept, tmp_path, monkeypatc
     assert len(found["dark"]["pictures"]) == 6
     assert draw.main([str(path)]) == 0 and capsys.readouterr().out == "", "drawn once"
     frames.kept_at(notebook(), path.name).unlink()
-    monkeypatch.setattr(told, "NOTEBOOKS", tmp_path / "elsewhere")
+    assert execute.execute(path) == [] and frames.of(notebook(), path.name) is None, "no notebook of the course"
+    monkeypatch.setattr(told, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(told, "MEASURED", tmp_path / "measured.json")
     assert execute.execute(path) == []
     assert len(frames.of(notebook(), path.name)["dark"]["pictures"]) == 6
     assert MIME not in path.read_text() and "Still picture." in path.read_text()
@@ -219,3 +272,6 @@ def test_a_run_draws_them_and_both_commands_keep_them(kept, tmp_path, monkeypatc
     assert draw.main([str(path)]) == 1
     assert "01_a.ipynb: its controls stand still: cell 3" in capsys.readouterr().err
     assert draw.main([str(tmp_path / "02_b.ipynb")]) == 2
+    (tmp_path / "03_c.ipynb").write_text("no notebook")
+    assert draw.main([str(tmp_path / "03_c.ipynb")]) == 1
+    assert "03_c.ipynb: its controls stand still: it cannot be read" in capsys.readouterr().err

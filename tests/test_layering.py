@@ -43,7 +43,7 @@ ROOMS = {
     "show": Room(set(), set()),
     "show.record": Room({"torch"}, set()),
     "show.letters": Room({"matplotlib"}, set()),
-    "show.frames": Room(set(), {"show.plots"}),
+    "show.frames": Room({"numpy"}, {"show.plots"}),
     "show.plots": Room({"numpy", "matplotlib", "PIL"}, {"show.letters"}),
     "show.curves": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.drawings": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),

@@ -9,7 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbval.plugin import get_sanitize_patterns
 
-from course_lib.publish import execute, measured
+from course_lib.publish import execute, frames, measured
 from course_lib.publish.kernels import run
 from course_lib.publish.measured import NOTEBOOKS
 from course_lib.publish.normalise import KERNEL, WIDGET_VIEW, as_text, faults, normalise
@@ -144,6 +144,7 @@ def course(tmp_path, monkeypatch):
     monkeypatch.setattr(measured, "NOTEBOOKS", folder)
     monkeypatch.setattr(measured, "MEASURED", folder / "measured.json")
     monkeypatch.setattr(measured, "README", folder.parent / "README.md")
+    monkeypatch.setattr(frames, "KEPT", folder.parent / "build" / "frames")
     return folder
 
 

@@ -1,14 +1,16 @@
 """`python -m course_lib.publish.assignment 04`: a lesson's exercises as an assignment for nbgrader.
 
 build/nbgrader/ then is a course folder of nbgrader's: source/04_attention_alignment/ with the notebook, and the
-settings in nbgrader_config.py. Each exercise has a cell for the answer and a cell for the grader, which calls the
-exercise's own check under seeds that students do not see; the open question has a cell that a person grades, with its
-rubric. What stood there is replaced when the new files are whole; other assignments stay.
+settings in nbgrader_config.py, which are left alone where they are there already. Each exercise has a cell for the
+answer and a cell for the grader, which calls the exercise's own check under seeds that students do not see; the open
+question has a cell that a person grades, with its rubric. An older version of the assignment is replaced when the new
+one is whole; other assignments stay.
 """
 
 import argparse
 import random
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -146,7 +148,8 @@ def write(number: str, folder: Path = BUILD, seeds: list[int] | None = None) -> 
     made = assignment(nbformat.read(path, as_version=4), lesson.slug, drawn)
     target = folder / "source" / path.stem / path.name
     write_beside(target, as_text(made))
-    write_beside(folder / "nbgrader_config.py", CONFIG.format(seconds=SECONDS))
+    if not (folder / "nbgrader_config.py").exists():  # a teacher may have added to it
+        write_beside(folder / "nbgrader_config.py", CONFIG.format(seconds=SECONDS))
     return target
 
 
@@ -161,9 +164,9 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    activate = Path(sys.prefix) / "nbgrader" / "bin" / "activate"
+    activate, there = (shlex.quote(str(one)) for one in (Path(sys.prefix) / "nbgrader" / "bin" / "activate", BUILD))
     print(f"{path.relative_to(measured.ROOT)} is written. Its students' version, with nbgrader:")
-    print(f"  . {activate} && cd {BUILD} && nbgrader generate_assignment {path.parent.name}")
+    print(f"  . {activate} && cd {there} && nbgrader generate_assignment {path.parent.name}")
     return 0
 
 

@@ -14,6 +14,7 @@ import nbformat
 from course_lib.publish import frames
 from course_lib.publish.execute import chosen
 from course_lib.publish.kernels import run
+from course_lib.publish.normalise import first_line
 from course_lib.show.frames import ASKED
 
 AT_A_TIME = 2  # kernels, a thread each
@@ -21,13 +22,17 @@ AT_A_TIME = 2  # kernels, a thread each
 
 def draw(path: Path) -> list[str]:
     """Draw what the controls of the notebook at `path` show, unless that is there; or say why not, a sentence each."""
-    notebook = nbformat.read(path, as_version=4)
-    if frames.kept_at(notebook, path.name).exists():
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except Exception as error:  # whatever is wrong with a file, the others are drawn
+        return [f"it cannot be read ({first_line(str(error))})"]
+    if frames.of(notebook, path.name) is not None:
         return []
+    place = frames.kept_at(notebook, path.name)  # what is changed while it runs is not what has drawn
     done = run(path, {ASKED: "1"})
     if not done.failures:
         found = frames.taken(done.notebook)
-        frames.keep(notebook, path.name, found)
+        frames.keep(place, found)
         pictures = sum(len(one["pictures"]) for one in found.values())
         print(f"{path.name}: {pictures} pictures of {len(found)} controls, {done.seconds:.0f} s", flush=True)
     return done.failures

@@ -8,6 +8,8 @@ import argparse
 import sys
 from pathlib import Path
 
+import nbformat
+
 from course_lib.data.beside import write_beside
 from course_lib.publish import frames, measured
 from course_lib.publish.kernels import run
@@ -17,6 +19,7 @@ from course_lib.show.frames import ASKED
 
 def execute(path: Path) -> list[str]:
     """Run the notebook at `path`, store and measure it; or say why it cannot be stored, a sentence each."""
+    place = frames.kept_at(nbformat.read(path, as_version=4), path.name)
     result = run(path, {ASKED: "1"})
     drawn = frames.taken(result.notebook)
     notebook = normalise(result.notebook)
@@ -24,9 +27,9 @@ def execute(path: Path) -> list[str]:
     if reasons:
         return reasons
     write_beside(path, as_text(notebook))
-    frames.keep(notebook, path.name, drawn)
     seconds = result.seconds - frames.seconds(drawn)  # a student's run draws no more than it shows
     if path.resolve().parent == measured.NOTEBOOKS:
+        frames.keep(place, drawn)
         measured.store(path.name, measured.measurement(notebook, seconds, result.peak_mb))
     print(f"{path.name}: {seconds:.0f} s, {result.peak_mb} MB", flush=True)
     return []

@@ -8,7 +8,9 @@ import base64
 import hashlib
 import html
 import json
+from math import prod
 from pathlib import Path
+from urllib.parse import quote
 
 import nbformat
 from nbformat import NotebookNode
@@ -19,7 +21,7 @@ from course_lib.show.frames import MIME, STANDS
 
 KEPT = measured.ROOT / "build" / "frames"
 LIBRARY = Path(__file__).resolve().parents[1]
-BEHIND = {"publish", "exercises", "lesson"}  # rooms that draw nothing
+BEHIND = {"publish", "lesson"}  # rooms that draw nothing
 ALL_TYPED = "Type where the notebook runs: no picture can be drawn beforehand of what you will write."
 PART_TYPED = "What is typed stands still here; in the notebook it can be changed."
 
@@ -42,30 +44,40 @@ def seconds(found: dict[str, dict]) -> float:
 def kept_at(notebook: NotebookNode, name: str) -> Path:
     """Where the pictures of the notebook of that file name are kept, as its code and the library's are now."""
     told = hashlib.sha256()
-    for file in sorted(LIBRARY.rglob("*.py")):
+    for file in sorted([*LIBRARY.rglob("*.py"), *LIBRARY.rglob("*.mplstyle")]):
         if file.relative_to(LIBRARY).parts[0] not in BEHIND:
             told.update(file.read_bytes())
+    told.update((measured.ROOT / "pyproject.toml").read_bytes())  # names every version that draws
     for cell in notebook.cells:
         if cell.cell_type == "code":
             told.update(f"\n\n{cell.id}\n{cell.source}".encode())
     return KEPT / f"{Path(name).stem}-{told.hexdigest()[:16]}.json"
 
 
-def keep(notebook: NotebookNode, name: str, found: dict[str, dict]) -> None:
-    """Keep what a run of the notebook has drawn, and forget what an older one had."""
-    path = kept_at(notebook, name)
+def keep(path: Path, found: dict[str, dict]) -> None:
+    """Keep what a run has drawn at `path`, which `kept_at` gave before it, and forget what older runs had."""
     write_beside(path, json.dumps(found))
-    for old in KEPT.glob(f"{Path(name).stem}-*.json"):
+    for old in path.parent.glob(f"{path.stem.rpartition('-')[0]}-*.json"):
         if old != path:
             old.unlink(missing_ok=True)
 
 
-def of(notebook: NotebookNode, name: str) -> dict[str, dict]:
-    """The pictures of its controls by cell id; {} where none were drawn, or by other code, or the file is damaged."""
+def of(notebook: NotebookNode, name: str) -> dict[str, dict] | None:
+    """The pictures of its controls by cell id; None where none were drawn, or by other code, or the file is damaged."""
     try:
-        return json.loads(kept_at(notebook, name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+        found = json.loads(kept_at(notebook, name).read_text(encoding="utf-8"))
+        return found if all(map(_is_whole, found.values())) else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _is_whole(one):
+    """Whether a control has a start on each of its axes, and a picture or a sentence for each point of their grid."""
+    starts = all(axis["kind"] and axis["label"] and axis["start"] in range(len(axis["shown"])) for axis in one["axes"])
+    for picture in one["pictures"]:
+        if "says" not in picture:
+            base64.b64decode(picture["png"], validate=True), picture["alt"], picture["width"]
+    return starts and len(one["pictures"]) == prod(len(axis["shown"]) for axis in one["axes"])
 
 
 def standing(paths: list[Path]) -> list[str]:
@@ -78,12 +90,12 @@ def standing(paths: list[Path]) -> list[str]:
             for cell in notebook.cells
             for output in cell.get("outputs", [])
         )
-        if controls and not of(notebook, path.name):
+        if controls and of(notebook, path.name) is None:
             found.append(path.name)
     return found
 
 
-def set_moving(notebook: NotebookNode, name: str, found: dict[str, dict], folder: Path) -> None:
+def set_moving(notebook: NotebookNode, name: str, found: dict[str, dict] | None, folder: Path) -> None:
     """Put sliders and menus under the stills of the notebook's controls, in place, and their pictures into `folder`.
 
     A control without pictures keeps its still and the words below it. The pages lie beside `folder`.
@@ -91,7 +103,7 @@ def set_moving(notebook: NotebookNode, name: str, found: dict[str, dict], folder
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             still, stands, words = output.get("data", {}).get("text/html", "").partition(STANDS)
-            if stands and (one := found.get(cell.id)):
+            if stands and (one := (found or {}).get(cell.id)):
                 place = folder / Path(name).stem / cell.id
                 place.mkdir(parents=True, exist_ok=True)
                 written = [_written(told, place / f"{n}.png", folder.parent) for n, told in enumerate(one["pictures"])]
@@ -103,7 +115,7 @@ def _written(picture, path, above):
     if "says" in picture:
         return picture
     path.write_bytes(base64.b64decode(picture["png"]))
-    return {"src": path.relative_to(above).as_posix(), "alt": picture["alt"]}
+    return {"src": quote(path.relative_to(above).as_posix()), "alt": picture["alt"], "width": picture["width"]}
 
 
 def _form(axes, pictures, name):
@@ -113,7 +125,7 @@ def _form(axes, pictures, name):
     rows = "".join(_row(axis, f"moves-{name}-{n}") for n, axis in enumerate(axes) if axis["kind"] != "text")
     data = json.dumps(pictures, ensure_ascii=False).replace("<", "\\u003c")
     return (
-        f'<form class="moves" hidden>{rows}{f"<small>{note}</small>" if note else ""}'
+        f'<form class="moves" hidden data-prevent-swipe>{rows}{f"<small>{note}</small>" if note else ""}'
         f'<p role="alert" hidden></p><script type="application/json">{data}</script></form>'
     )
 
@@ -126,8 +138,8 @@ def _row(axis, key):
             for n, shown in enumerate(axis["shown"])
         )
         return f'<span>{label}<select id="{key}">{options}</select></span>'
-    shown = html.escape(json.dumps(axis["shown"]))
+    shown, start = html.escape(json.dumps(axis["shown"])), html.escape(axis["shown"][axis["start"]])
     return (
         f'<span>{label}<input id="{key}" type="range" min="0" max="{len(axis["shown"]) - 1}" value="{axis["start"]}" '
-        f'data-shown="{shown}"><output for="{key}">{html.escape(axis["shown"][axis["start"]])}</output></span>'
+        f'aria-valuetext="{start}" data-shown="{shown}"><output for="{key}">{start}</output></span>'
     )

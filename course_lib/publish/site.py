@@ -32,7 +32,7 @@ LOCAL_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)(?![^)]*\.ipynb)[^)]*
 TEST_MARK = re.compile(r"^# NBVAL_\w+\n?", re.MULTILINE)
 HEADING = re.compile(r"^(```|~~~).*?^\1|^(?=#+ )", re.MULTILINE | re.DOTALL)  # or a listing, which holds none
 WARNING = re.compile(r"(?P<file>[^/:]+\.ipynb):(?P<line>\d+): \w+: (?P<text>.+)")
-OWNER_AND_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+OWNER_AND_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 ELSEWHERE = """\
 ```{{thebe-button}} Run the code on this page
 ```
@@ -139,8 +139,11 @@ def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch
                 notebook.cells.insert(1, new_markdown_cell(there))
             nbformat.write(notebook, source / name)
         controls = STAND if frames.standing(paths) else MOVE
-        (source / "teach.md").write_text(teach.page(stored), encoding="utf-8")
-        (source / "claims.md").write_text(claim_page.page(notebooks), encoding="utf-8")
+        try:
+            (source / "teach.md").write_text(teach.page(stored), encoding="utf-8")
+            (source / "claims.md").write_text(claim_page.page(notebooks), encoding="utf-8")
+        except ValueError as error:
+            return [f"measured.json or claims.json cannot be read: {first_line(str(error))}"]
         (source / "index.md").write_text(index(notebooks, controls), encoding="utf-8")
         options = ["-b", "html", "-q", "-W", "--keep-going", "--no-color", "-c", PAGES, "-d", Path(work, "doctrees")]
         where = os.environ | {"UNROLLED_REPOSITORY": repository, "UNROLLED_BRANCH": branch}  # conf.py reads them
@@ -173,7 +176,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     paths = sorted(NOTEBOOKS.glob("*.ipynb"))
     reasons = build(paths, repository=options.repository, branch=options.branch)
-    for name in frames.standing(paths):
+    for name in [] if reasons else frames.standing(paths):
         print(f"{name}: its controls stand still; `make frames` draws what they show.", file=sys.stderr)
     for reason in reasons:
         print(f"The pages are left as they were: {reason}.", file=sys.stderr)

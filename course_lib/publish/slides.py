@@ -40,9 +40,9 @@ def build(paths: list[Path], folder: Path = BUILD, pdf: bool = False) -> list[Pa
     """
     decks, drawn, wrong = {}, {}, []
     for path in paths:
-        notebook = nbformat.read(path, as_version=4)
-        drawn[path] = notebook, frames.of(notebook, path.name)
         try:
+            notebook = nbformat.read(path, as_version=4)
+            drawn[path] = notebook, frames.of(notebook, path.name)
             decks[path] = deck.slides(notebook, path.name)
         except ValueError as error:
             wrong.append(str(error))

@@ -3,11 +3,16 @@
 import base64
 import html
 import os
+import random
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import product
-from math import prod
+from math import floor, prod
 from typing import NamedTuple
+
+import numpy as np
 
 from course_lib.show.plots import Picture
 
@@ -31,12 +36,19 @@ class Axis(NamedTuple):
 def axes(controls: dict[str, tuple]) -> list[Axis]:
     """The controls of `explore`, each with the positions to be drawn.
 
-    A slider with more positions than there is room for is sampled evenly, its ends and its start among them.
+    A slider with more positions than there is room for is sampled evenly, its ends and its start among them. Where
+    there are too many together, the longest slider gives way first.
     """
-    sliders = sum(len(spec) == 5 for spec in controls.values())
-    menus = prod(len(spec[2]) for spec in controls.values() if len(spec) == 3)
-    room = ALONE if sliders * menus == 1 else min(ALONE, max(3, int((TOGETHER / menus) ** (1 / max(sliders, 1)))))
-    return [_axis(name, spec, room) for name, spec in controls.items()]
+    rooms = dict.fromkeys(controls, ALONE)
+    while True:
+        along = [_axis(name, spec, rooms[name]) for name, spec in controls.items()]
+        longest = max(
+            (axis for axis in along if axis.kind == "slider"), key=lambda axis: len(axis.values), default=None
+        )
+        full = prod(len(axis.values) for axis in along) > TOGETHER
+        if not full or longest is None or rooms[longest.name] == 2:
+            return along
+        rooms[longest.name] = max(2, min(rooms[longest.name], len(longest.values)) - 1)
 
 
 def _axis(name, spec, room):
@@ -48,7 +60,7 @@ def _axis(name, spec, room):
         shown, values = map(list, zip(*pairs, strict=True))
         return Axis(name, label, "menu", values, shown, values.index(start))
     low, high, step = spec[2:]
-    last = round((high - low) / step)
+    last = floor((high - low) / step + 1e-9)
     begins = round((start - low) / step)
     # Whole steps as far apart as the room asks for, counted from the start, and the two ends.
     apart = max(1, -(-last // (room - 1)))
@@ -87,16 +99,33 @@ def asked() -> bool:
 def frames(draw: Callable[..., Picture], controls: dict[str, tuple]) -> dict:
     """Every position of a control as data: its axes, a picture for each point of their grid, the seconds it took.
 
-    The last axis moves fastest. A picture is {"png": base64, "alt"}, or {"says": why there is none}.
+    The last axis moves fastest. A picture is {"png": base64, "alt", "width"}, or {"says": why there is none}.
     """
     began, along = time.perf_counter(), axes(controls)
     grid = product(*(axis.values for axis in along))
-    made = [drawn(draw, dict(zip(controls, point, strict=True))) for point in grid]
+    with _undisturbed():
+        made = [drawn(draw, dict(zip(controls, point, strict=True))) for point in grid]
     return {
         "axes": [{"label": axis.label, "kind": axis.kind, "shown": axis.shown, "start": axis.start} for axis in along],
         "pictures": [
-            {"says": one} if isinstance(one, str) else {"png": base64.b64encode(one.png).decode(), "alt": one.alt}
+            {"says": one}
+            if isinstance(one, str)
+            else {"png": base64.b64encode(one.png).decode(), "alt": one.alt, "width": one.width}
             for one in made
         ],
         "seconds": time.perf_counter() - began,
     }
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """What is drawn at random after this block is what it would have been without it."""
+    torch = sys.modules.get("torch")
+    python, numpy, tensors = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        if torch:
+            torch.set_rng_state(tensors)

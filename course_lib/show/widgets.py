@@ -75,10 +75,15 @@ def _control(name: str, spec: tuple) -> ipywidgets.Widget:
     look = {"style": {"description_width": "initial"}, "layout": ipywidgets.Layout(width="min(36rem, 95%)")}
     if isinstance(spec, tuple) and len(spec) == 5:
         label, start, low, high, step = spec
+        steps = (start - low) / step
+        if not low <= start <= high or abs(steps - round(steps)) > 1e-6:
+            raise ValueError(f"Control {name!r} starts at {start}, which is none of {low}, {low + step} … {high}.")
         slider = ipywidgets.IntSlider if all(isinstance(v, int) for v in spec[1:]) else ipywidgets.FloatSlider
         return slider(description=label, value=start, min=low, max=high, step=step, tooltip=label, **look)
     if isinstance(spec, tuple) and len(spec) == 3:
         label, start, options = spec
+        if not options:
+            raise ValueError(f"Control {name!r} is a menu with nothing to choose.")
         return ipywidgets.Dropdown(description=label, value=start, options=options, tooltip=label, **look)
     if isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[1], str):
         label, start = spec

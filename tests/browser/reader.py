@@ -48,7 +48,7 @@ def move_without_a_kernel(lesson, chromium, folder: Path, errors: list) -> list[
 def published(name: str, drawn: dict, folder: Path) -> tuple[Path, list[Path]]:
     """The page and the decks of a lesson, with the pictures that a run has drawn for its controls."""
     notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
-    frames.keep(notebook, name, drawn)
+    frames.keep(frames.kept_at(notebook, name), drawn)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":  # links to pages that this small site lacks
             cell.source = OTHER_LESSON.sub(r"\1", cell.source)

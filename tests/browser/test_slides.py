@@ -165,6 +165,14 @@ def test_keys_go_through_every_slide_and_the_address_names_it(page_from_disk, tm
     assert page.evaluate("Reveal.isLastSlide()")
 
 
+def test_a_key_of_the_speakers_window_turns_the_slide(page_from_disk, console_errors, tmp_path):
+    """It comes by its number alone, with neither a name nor a place where it was pressed."""
+    page = opened(page_from_disk, deck_of(tmp_path, next=words("More.")))
+    page.evaluate("Reveal.triggerKey(39)")
+    page.wait_for_function("location.hash == '#/next-head'")
+    assert console_errors == []
+
+
 def test_a_long_listing_says_that_it_goes_on_and_scrolls_by_keyboard(page_from_disk, tmp_path):
     page = opened(page_from_disk, deck_of(tmp_path, next=code(LISTING)))
     page.evaluate("Reveal.slide(1)")

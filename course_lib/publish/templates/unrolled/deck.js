@@ -76,12 +76,16 @@ function present() {
     controls: true, controlsLayout: "edges", controlsTutorial: false, progress: true, slideNumber: false, hash: true,
     transition: "none", backgroundTransition: "none", pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1,
     // In a listing that scrolls these keys scroll; on a slider or a menu every key is its own.
+    // (What the speaker's window sends has neither a key nor a target.)
     keyboardCondition: ({ key, target }) =>
-      !target.closest("form.moves") && !(SCROLLING.includes(key) && target.closest(".scrolls")),
+      !target?.closest?.("form.moves") && !(SCROLLING.includes(key) && target?.closest?.(".scrolls")),
     plugins: [RevealNotes],
   }).then(() => page.classList.add("ready"));
   page.classList.remove("preparing");
 }
+
+// Who moves a slider with the mouse goes on with keys or a clicker: they are the deck's again.
+document.querySelectorAll("form.moves input").forEach((slider) => slider.addEventListener("pointerup", () => slider.blur()));
 
 const drawn = [...document.images].map((img) => img.decode().catch(() => {})); // a broken one is the checks' business
 Promise.all([document.fonts.ready, MathJax.startup.promise, ...drawn]).then(() => MathJax.typesetPromise()).then(present);
