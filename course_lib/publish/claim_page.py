@@ -31,7 +31,8 @@ def numbered(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
 def set_places(notebook: NotebookNode) -> None:
     """Give each claim of the notebook a name that a link can lead to, in place."""
     for name, output in numbered(notebook):
-        output.data["text/html"] = output.data["text/html"].replace("<div", f'<div id="{name}"', 1)
+        if "text/html" in output.data:
+            output.data["text/html"] = output.data["text/html"].replace("<div", f'<div id="{name}"', 1)
 
 
 def page(notebooks: dict[str, NotebookNode]) -> str:
@@ -49,7 +50,7 @@ def page(notebooks: dict[str, NotebookNode]) -> str:
 
 def _entry(name, place, output):
     said = output.metadata["unrolled"]
-    measured = output.data["text/plain"].partition(f"{said['claim']} — ")[2]
+    measured = output.data.get("text/plain", "").partition(f"{said['claim']} — ")[2]
     mark = "✓" if said["holds"] else "✗"
     link = f'<a href="{name.removesuffix(".ipynb")}.html#{place}">{prose(said["claim"])}</a>'
     return f"<dt>{mark} {link}</dt><dd>{prose(measured)}</dd>"

@@ -22,7 +22,7 @@ def set_answerable(notebook: NotebookNode) -> None:
                 question = find_quiz(key) if key else None
             except LookupError:
                 question = None
-            if question:
+            if question and "text/html" in output.data:
                 cell.metadata["tags"] = [*cell.metadata.get("tags", []), "remove-input"]  # the page asks by itself
                 output.data["text/html"] += form(question)
 
