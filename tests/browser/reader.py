@@ -94,7 +94,8 @@ def move_all_on_slides(page, deck: Path) -> dict[str, list]:
     """Every control of a deck, each on its slide, which stays; and no slide holds more than it can show."""
     page.goto(deck.as_uri())
     page.wait_for_selector("html.ready", state="attached")
-    assert page.evaluate(FAULTS_OF_SLIDES) == []
+    faults = page.evaluate(FAULTS_OF_SLIDES)
+    assert faults == [], faults
     found = {}
     for form in page.locator(MOVING).all():
         slide = form.evaluate("form => form.closest('section[data-cell]').id")

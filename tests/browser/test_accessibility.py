@@ -16,6 +16,8 @@ REACHED = """() => { const e = document.activeElement; e.dataset.reached = 1; co
   return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0; }"""
 MISSED = """() => [...document.querySelectorAll("a[href], button, input, summary, [role=button]")]
   .filter(e => e.checkVisibility({visibilityProperty: true}) && e.type !== "hidden" && !e.dataset.reached)
+  // Of the options of a question Tab reaches one, and the arrows the others.
+  .filter(e => e.type !== "radio" || !document.querySelector(`[name="${e.name}"][data-reached]`))
   .map(e => e.outerHTML.slice(0, 80))"""
 
 
