@@ -5,6 +5,9 @@ et al., 2024). Muon steps along U V^T, not along that average's U S V^T: the sam
 Shapes: a matrix is (m, n); dots stand for any number of matrices before it.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torch.nn as nn
 from torch import Tensor
@@ -55,6 +58,8 @@ class Muon(torch.optim.Optimizer):
     for both kinds. Raises ValueError for numbers and groups that do not fit.
     """
 
+    along = staticmethod(orthogonalise)  # where a matrix lies in parts on many devices, another class gathers it first
+
     def __init__(
         self,
         groups: list[dict],
@@ -75,7 +80,7 @@ class Muon(torch.optim.Optimizer):
         with torch.enable_grad():
             loss = closure() if closure else None
         for group in self.param_groups:
-            update = _muon if group["matrices"] else _adam
+            update = partial(_muon, along=self.along) if group["matrices"] else _adam
             for weight in group["params"]:
                 if weight.grad is not None:
                     weight.mul_(1 - group["lr"] * group["weight_decay"])
@@ -83,11 +88,11 @@ class Muon(torch.optim.Optimizer):
         return loss
 
 
-def _muon(gradient: Tensor, state: dict, group: dict) -> Tensor:
+def _muon(gradient: Tensor, state: dict, group: dict, along: Callable) -> Tensor:
     mu, (m, n) = group["momentum"], gradient.shape
     mean = state.setdefault("momentum", torch.zeros_like(gradient)).lerp_(gradient, 1 - mu)
     ahead = gradient.lerp(mean, mu)  # Nesterov's look ahead: where the mean will be after one more such gradient
-    return max(1, m / n) ** 0.5 * orthogonalise(ahead, group["rounds"])
+    return max(1, m / n) ** 0.5 * along(ahead, group["rounds"])
 
 
 def _adam(gradient: Tensor, state: dict, group: dict, eps: float = 1e-8) -> Tensor:

@@ -38,6 +38,7 @@ ROOMS = {
     "train.stored": Room({"torch", "safetensors"}, {"train", "data"}),
     "train.stored_plays": Room({"torch"}, {"train", "data"}),
     "train.stored_images": Room({"torch"}, {"train", "data"}),
+    "train.scale": Room({"torch", "numpy", "safetensors"}, {"train", "data"}),
     "train.published": Room({"platformdirs"}, {"data.beside"}),
     "data": Room({"torch", "numpy", "platformdirs"}, {"data"}),
     "show": Room(set(), set()),

@@ -1,0 +1,79 @@
+"""What a training costs, before it is run: weights, work, memory, days.
+
+Shapes: N weights, V vocabulary, T tokens of a row, B rows, D d_model, H heads, F d_ff, L layers. Units: FLOPs, a
+multiplication and an addition are two; bytes.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+# Dense bf16 (V100: fp16) products with float32 sums, FLOPs a second, as NVIDIA's data sheets say, without sparsity.
+PEAKS = {
+    "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12, "A10G": 70e12, "L40S": 362e12, "L4": 121e12,
+    "RTX 4090": 165e12, "RTX 3090": 71e12, "T4": 65e12, "V100": 125e12,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the costs of a model of blocks follow from. looked_up: weights that are only looked up, never multiplied."""
+
+    weights: int
+    looked_up: int
+    d_model: int
+    n_layers: int
+    length: int
+
+
+def shape_of(model: nn.Module, n_layers: int, d_model: int, length: int) -> Shape:
+    """The `Shape` of a model. Tables of embeddings are looked up, but for one that is the read-out once more."""
+    tables = [part.weight.numel() for part in model.modules() if isinstance(part, nn.Embedding)]
+    read_out_is_a_table = not any(
+        isinstance(part, nn.Linear) and part.out_features == max((t // d_model for t in tables), default=0)
+        for part in model.modules()
+    )
+    looked_up = sum(tables) - (max(tables, default=0) if read_out_is_a_table else 0)
+    return Shape(sum(p.numel() for p in model.parameters()), looked_up, d_model, n_layers, length)
+
+
+def flops_per_token(shape: Shape) -> float:
+    """6 (N - looked up) + 12 L D T: one step, there and back (Chowdhery et al., 2022, appendix B).
+
+    Each weight multiplies and adds once on the way there and twice on the way back; each of T queries meets T keys and
+    T values of width D, though a causal model throws half of it away.
+    """
+    return 6 * (shape.weights - shape.looked_up) + 12 * shape.n_layers * shape.d_model * shape.length
+
+
+def peak_of(device: torch.device) -> float | None:
+    """FLOPs a second that the device's maker names, or None where this list does not know it."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+    return next((peak for chip, peak in PEAKS.items() if chip in name), None)
+
+
+def state_bytes(weights: int, optimiser: str = "adamw", matrices: int = 0, processes: int = 1) -> float:
+    """Weights, gradients and moments in float32, on each of so many processes that share them out (FSDP).
+
+    AdamW keeps two moments a weight, 16 bytes a weight in all (Rajbhandari et al., 2020, section 3.1, count as much for
+    half precision); Muon keeps one for each weight of its `matrices`.
+    """
+    return (16 * weights - (4 * matrices if optimiser == "muon" else 0)) / processes
+
+
+def block_bytes(rows: int, length: int, d_model: int, d_ff: int, heads: int, wide: int = 4) -> int:
+    """What one block of ours keeps of a forward pass for the way back, `wide` bytes a number.
+
+        B T (9 D + 2 F) numbers, and the kernel of attention B H T more
+
+    The two norms keep what they read and, as products do, what they write: 4 D; q, k, v and what attention gives: 4 D;
+    the sum between the two parts is the second norm's; D is what the block reads. F before and behind the activation.
+    With weights of attention written out, B H T^2 comes to it (Korthikanti et al., 2022, section 4.1).
+    """
+    return wide * rows * length * (9 * d_model + 2 * d_ff) + 4 * rows * heads * length
+
+
+def days(flops: float, chips: int, peak: float, utilisation: float) -> float:
+    """How long so many FLOPs take on so many chips, of whose peak a share is used."""
+    return flops / (chips * peak * utilisation) / 86_400

@@ -1,0 +1,171 @@
+"""One training in many processes: who is there, and how a model is shared out.
+
+`torchrun` starts the processes and tells each its number by environment variables; without it there is one. With DDP
+each process holds the whole model and they average gradients (Li et al., 2020); with FSDP each holds a share of every
+weight, gradient and moment, and gathers a block's weights while it computes (Zhao et al., 2023).
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
+
+from course_lib.train.device import pick_device
+from course_lib.train.scale.config import Config
+
+PATIENCE = timedelta(minutes=5)  # how long a process waits for the others
+
+
+@dataclass(frozen=True)
+class Here:
+    """This process among all: its number, how many there are, its device."""
+
+    rank: int
+    world: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes and prints."""
+        return self.rank == 0
+
+    def share(self, pieces: int) -> list[int]:
+        """Which of a step's pieces this process computes."""
+        return list(range(self.rank, pieces, self.world))
+
+    def add_up(self, numbers: Tensor) -> Tensor:
+        """The sum over all processes, in place, on each; the program does not wait for a GPU."""
+        if self.world > 1:
+            dist.all_reduce(numbers)
+        return numbers
+
+    def put(self, numbers: list[float]) -> Tensor:
+        """The numbers on the device, for which the program does not wait: each travels with the call that writes it."""
+        return torch.stack([torch.full((), float(number), device=self.device) for number in numbers])
+
+    def wait(self) -> None:
+        """Until all are here."""
+        if self.world > 1:
+            dist.barrier(device_ids=[self.device.index] if self.device.type == "cuda" else None)
+
+
+@contextmanager
+def joined() -> Iterator[Here]:
+    """The processes of this training, joined while the block runs. Raises ConnectionError where they do not meet."""
+    rank, world, local = (int(os.environ.get(name, default)) for name, default in NUMBERS.items())
+    device = pick_device()
+    if device.type == "cuda" and world > 1:
+        device = torch.device("cuda", local % torch.cuda.device_count())
+        torch.cuda.set_device(device)
+    if world == 1:
+        yield Here(0, 1, device)
+        return
+    try:
+        dist.init_process_group(f"cpu:gloo,{device.type}:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    except (RuntimeError, ValueError) as error:
+        address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise ConnectionError(f"The {world} processes could not meet at {address}: {_first_line(error)}") from None
+    try:
+        yield Here(rank, world, device)
+        dist.barrier()
+    finally:
+        if dist.is_initialized() and sys.exc_info()[0] is None:
+            dist.destroy_process_group()
+
+
+NUMBERS = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+
+
+def share_out(model: nn.Module, config: Config, here: Here) -> nn.Module:
+    """`model` on its device, as this run computes it: what is called in its place in a step.
+
+    bf16: DDP computes under autocast (see `computing`); FSDP keeps its shares in float32 and gathers bf16. A model that
+    is recomputed keeps only what stands between its blocks, and computes each block once more on the way back (Chen et
+    al., 2016).
+    """
+    model.to(here.device)
+    blocks = blocks_of(model)
+    if config.recompute:
+        for block in blocks:
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+    if config.parallel == "fsdp":
+        if config.compile:
+            for block in blocks:
+                block.compile()
+        mesh = init_device_mesh(here.device.type, (here.world,)) if here.world > 1 else None
+        if mesh is None:
+            return model
+        half = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if config.precision == "bf16" else None
+        how = {"mesh": mesh} | ({"mp_policy": half} if half else {})
+        for block in blocks:
+            fully_shard(block, **how)
+        return fully_shard(model, **how)
+    if config.compile:
+        model.compile(fullgraph=True)
+    if here.world == 1:
+        return model
+    return DistributedDataParallel(model, [here.device] if here.device.type == "cuda" else None)
+
+
+def blocks_of(model: nn.Module) -> nn.ModuleList:
+    """The blocks of a GPT, a ViT, or of the BERT inside a head."""
+    return model.bert.blocks if hasattr(model, "bert") else model.blocks
+
+
+def computing(model: nn.Module, config: Config, here: Here):
+    """The context of a forward pass: autocast to bf16, where FSDP does not do it already."""
+    shared = isinstance(model, FSDPModule)
+    return (
+        torch.autocast(here.device.type, torch.bfloat16) if config.precision == "bf16" and not shared else nullcontext()
+    )
+
+
+@contextmanager
+def together_only_if(last: bool, model: nn.Module) -> Iterator[None]:
+    """Gradients of pieces are added up where they are; with the `last` one the processes average them."""
+    if isinstance(model, DistributedDataParallel) and not last:
+        with model.no_sync():
+            yield
+        return
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(last)
+    yield
+
+
+class Wishes:
+    """What a first interrupt, or a cluster's SIGTERM, asks for: to end after a step, with what was learned kept."""
+
+    def __init__(self):
+        self.signal = 0
+
+    @contextmanager
+    def heard(self) -> Iterator["Wishes"]:
+        """Inside, the first signal is noted; a second one ends the process as it always did."""
+
+        def note(number, frame):
+            self.signal = number
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+        before = {one: signal.signal(one, note) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0][:200]

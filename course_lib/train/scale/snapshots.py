@@ -1,0 +1,136 @@
+"""Where a training stood, on disk: written beside its place by all processes and renamed when it is whole.
+
+PyTorch's distributed checkpoint: each process writes what it holds, and any number of processes reads it, whether they
+share weights out or not. A snapshot lies between two steps. Its list of contents is a pickle, which runs code when it
+is read: open only snapshots that you, or somebody you trust, have written. `weights` is plain numbers.
+"""
+
+import json
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import torch.distributed.checkpoint as dcp
+from safetensors.torch import save_file
+from torch import nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_state_dict,
+)
+
+from course_lib.data.beside import beside, write_beside
+from course_lib.train.scale.endings import lost
+from course_lib.train.scale.processes import Here
+
+CONTENTS, WEIGHTS = "contents.json", "model.safetensors"
+
+
+def place_of(out: str | Path, step: int) -> Path:
+    """The folder of the snapshot after so many steps."""
+    return Path(out) / f"step-{step:08d}"
+
+
+def newest(out: str | Path, say=print) -> int:
+    """After how many steps the newest whole snapshot was taken; 0 where there is none."""
+    for place in sorted(Path(out).glob("step-*"), reverse=True):
+        if _is_whole(place):
+            return int(place.name.removeprefix("step-"))
+        say(f"{place} is not whole, and is passed over.")
+    return 0
+
+
+def save(out: str | Path, step: int, model: nn.Module, optimiser, here: Here, keep: int) -> None:
+    """Write a snapshot; older ones than the newest `keep` go. Raises OSError, on every process, where it cannot be."""
+    place = place_of(out, step)
+    new = place.with_name(f".{place.name}.part")
+    if here.first:
+        shutil.rmtree(new, ignore_errors=True)
+    here.wait()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there is one process alone, and of PyTorch's own renamed functions
+            dcp.save(_state(model, optimiser), checkpoint_id=new)
+    except (dcp.api.CheckpointException, OSError) as error:
+        _check_all_here(error)
+        if here.first:
+            shutil.rmtree(new, ignore_errors=True)
+        raise OSError(
+            f"The snapshot of step {step} could not be written ({_why(error)}). Those before it are whole: make room, "
+            "and the same command goes on."
+        ) from None
+    if here.first:
+        sizes = {path.name: path.stat().st_size for path in new.iterdir()}
+        write_beside(new / CONTENTS, json.dumps(sizes))
+        shutil.rmtree(place, ignore_errors=True)  # one that was not whole
+        os.replace(new, place)
+        for old in sorted(Path(out).glob("step-*"))[:-keep]:
+            shutil.rmtree(old, ignore_errors=True)
+    here.wait()
+
+
+def load(out: str | Path, step: int, model: nn.Module, optimiser) -> None:
+    """Bring model and optimiser to where they stood after so many steps. Raises ValueError for another model's."""
+    state = _state(model, optimiser)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            dcp.load(state, checkpoint_id=place_of(out, step))
+    except (dcp.api.CheckpointException, OSError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"{place_of(out, step)} belongs to another model, or is damaged ({_why(error)}): name another "
+            "folder with --out."
+        ) from None
+    set_state_dict(model, optimiser, model_state_dict=state["model"], optim_state_dict=state["optimiser"])
+
+
+def weights(out: str | Path, model: nn.Module, here: Here) -> Path:
+    """Write the whole model's weights as safetensors, by the names that the model alone has."""
+    path = Path(out) / WEIGHTS
+    whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    if here.first:
+        with beside(path) as new:
+            save_file({name: tensor.clone().contiguous() for name, tensor in whole.items()}, new)
+    here.wait()
+    return path
+
+
+def sweep(out: str | Path) -> None:
+    """Remove what killed writers have left."""
+    for left in Path(out).glob(".step-*.part"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _state(model: nn.Module, optimiser) -> dict:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        of_model, of_optimiser = get_state_dict(model, optimiser)
+    return {"model": of_model, "optimiser": of_optimiser}
+
+
+def _is_whole(place: Path) -> bool:
+    try:
+        sizes = json.loads((place / CONTENTS).read_text(encoding="utf-8"))
+        return bool(sizes) and all((place / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _check_all_here(error: BaseException) -> None:
+    """Raise RuntimeError where a snapshot failed because another process is gone."""
+    for inner in _causes(error):
+        if lost(inner):
+            raise RuntimeError(str(inner)) from None
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """What failed, on one process or on several."""
+    return [one[0] if isinstance(one, tuple) else one for one in getattr(error, "failures", {0: error}).values()]
+
+
+def _why(error: BaseException) -> str:
+    """What went wrong, in a line: of a failure on several processes the first one's."""
+    inner = next(iter(_causes(error)), error)
+    return (str(inner).strip() or type(inner).__name__).partition("\n")[0][:200]

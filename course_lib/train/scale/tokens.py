@@ -1,0 +1,140 @@
+"""A corpus as files of token ids, read where they lie: a text of any length costs no memory.
+
+A folder holds index.json and shards, files of bare whole numbers (uint16, or uint32 for large vocabularies), so many
+tokens each. The operating system brings in what is read (a memory map) and drops it again.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from course_lib.data.beside import write_beside
+
+FORMAT, INDEX = "unrolled tokens 1", "index.json"
+SHARD = 100_000_000  # tokens
+
+
+class Writer:
+    """Appends documents to a folder of shards, each shard written beside its place and renamed when it is full.
+
+    about: what the index says besides (source, tokenizer). A document lies in one shard, so a shard may be somewhat
+    longer than `shard`. After a killed process a new `Writer` goes on behind the last whole shard; `state` then holds
+    what was handed to `end_of_document` there. Raises ValueError for another corpus in the folder.
+    """
+
+    def __init__(self, folder: str | Path, vocab_size: int, about: dict, shard: int = SHARD):
+        self.folder, self.shard = Path(folder), shard
+        self.dtype = np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
+        self.index = {"format": FORMAT, "dtype": self.dtype.str, "vocab_size": vocab_size, "about": about}
+        self.index |= {"splits": {}, "state": None, "whole": False}
+        if (self.folder / INDEX).exists():
+            found = read_index(self.folder)
+            _check_same_corpus(self.folder, found, self.index)
+            self.index = found
+        self.waiting: dict[str, list[np.ndarray]] = {}
+
+    @property
+    def state(self) -> object:
+        """What a reader of the source handed over when the last whole shard was written."""
+        return self.index["state"]
+
+    def written(self, split: str) -> int:
+        """Tokens of a split so far, those that still wait included."""
+        waiting = sum(map(len, self.waiting.get(split, [])))
+        return waiting + sum(part["tokens"] for part in self.index["splits"].get(split, []))
+
+    def add(self, split: str, ids: Iterable[int] | np.ndarray, state: object = None) -> None:
+        """A document's ids; `state`: what a reader of the source needs to go on behind it."""
+        self.waiting.setdefault(split, []).append(np.asarray(ids, dtype=self.dtype))
+        if sum(map(len, self.waiting[split])) >= self.shard:
+            self._write(split, state)
+
+    def close(self) -> None:
+        """Write what waits, and mark the corpus as whole."""
+        for split in [*self.waiting]:
+            self._write(split, None)
+        self.index["whole"] = True
+        self._write_index()
+
+    def _write(self, split: str, state: object) -> None:
+        ids = np.concatenate(self.waiting.pop(split) or [np.empty(0, self.dtype)])
+        parts = self.index["splits"].setdefault(split, [])
+        name = f"{split}-{len(parts):05d}.bin"
+        write_beside(self.folder / name, ids.tobytes())
+        parts.append({"file": name, "tokens": len(ids)})
+        self.index["state"] = state
+        self._write_index()
+
+    def _write_index(self) -> None:
+        write_beside(self.folder / INDEX, json.dumps(self.index, indent=1) + "\n")
+
+
+class Tokens:
+    """One split of a corpus as one long row of ids: `len`, `read(start, n)`. Raises ValueError for what is damaged."""
+
+    def __init__(self, folder: str | Path, split: str):
+        self.folder, self.index = Path(folder), read_index(folder)
+        parts = self.index["splits"].get(split, [])
+        _check_shards(self.folder, split, parts, self.index)
+        self.maps = [np.memmap(self.folder / part["file"], self.index["dtype"], "r") for part in parts]
+        self.ends = np.cumsum([len(part) for part in self.maps]).tolist()
+
+    def __len__(self) -> int:
+        return self.ends[-1]
+
+    def read(self, start: int, n: int) -> np.ndarray:
+        """ids [start, start + n), int64 (n,), over the borders of shards; ValueError where there are none."""
+        if not 0 <= start <= start + n <= len(self):
+            raise ValueError(f"Tokens {start} to {start + n} were asked for, of {len(self)}.")
+        found, at = [], bisect_right(self.ends, start)
+        while n:
+            begin = start - (self.ends[at] - len(self.maps[at]))
+            found.append(self.maps[at][begin : begin + n])
+            start, n, at = start + len(found[-1]), n - len(found[-1]), at + 1
+        return np.concatenate(found or [np.empty(0)]).astype(np.int64)
+
+
+def is_whole(folder: str | Path) -> bool:
+    """Whether a corpus was written to its end there."""
+    return (Path(folder) / INDEX).exists() and read_index(folder)["whole"]
+
+
+def read_index(folder: str | Path) -> dict:
+    """What a folder of tokens says of itself; ValueError for a folder that is none."""
+    path = Path(folder) / INDEX
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+        if index["format"] != FORMAT:
+            raise ValueError(f"the mark {FORMAT!r} is missing")
+        return index
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{folder} is no folder of tokens ({error}): name another one, or delete it.") from None
+
+
+def _check_same_corpus(folder: Path, found: dict, asked: dict) -> None:
+    for name in ("about", "vocab_size", "dtype"):
+        if found[name] != asked[name]:
+            raise ValueError(
+                f"{folder} holds another corpus: {name} was {found[name]} and is {asked[name]}. Delete it, or name "
+                "another folder with --out."
+            )
+
+
+def _check_shards(folder: Path, split: str, parts: list[dict], index: dict) -> None:
+    if not parts:
+        raise ValueError(f"{folder} has no {split} part: its parts are {', '.join(index['splits']) or 'none'}.")
+    for part in parts:
+        path, size = folder / part["file"], np.dtype(index["dtype"]).itemsize
+        if not path.exists():
+            raise ValueError(f"{path} is missing: delete the folder {folder}, and it is made again.")
+        if not part["tokens"]:
+            raise ValueError(f"{path} holds no token: delete the folder {folder}, and it is made again.")
+        if path.stat().st_size != part["tokens"] * size:
+            found = path.stat().st_size // size
+            raise ValueError(
+                f"{path} is damaged: it should hold {part['tokens']} tokens and holds {found}. Delete the folder "
+                f"{folder}, and it is made again."
+            )

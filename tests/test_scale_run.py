@@ -1,0 +1,266 @@
+"""train: one training in one, two and four processes is one curve; whoever is killed, the rest of it is not lost."""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from processes import ONLY_HERE, ended, free_port, losses, run, start
+from safetensors.torch import load_file
+
+from course_lib.train.scale import snapshots
+from course_lib.train.scale.config import configured
+from course_lib.train.scale.corpus import folder, prepare
+from course_lib.train.scale.processes import Here
+from course_lib.train.scale.run import train
+from course_lib.train.scale.tasks import TASKS
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="gloo's processes are started by fork here")]
+
+STEPS, EVERY = 50, 5
+OFTEN = ("--steps", STEPS, "--save-every", EVERY, "--log-every", EVERY)
+ALONE = Here(0, 1, torch.device("cpu"))
+
+
+def silent(*_):
+    pass
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """model -> the folder of its run by one process."""
+    made = {}
+
+    def of(model: str) -> Path:
+        if model not in made:
+            made[model] = tmp_path_factory.mktemp(model)
+            how = {"save_every": EVERY, "log_every": EVERY} if model == "gpt" else {}
+            assert train(configured(model, steps=STEPS, out=str(made[model]), **how)) == 0
+        return made[model]
+
+    return of
+
+
+@pytest.fixture
+def begun(whole, tmp_path):
+    """A folder where the data of a run lie already."""
+
+    def of(model: str) -> Path:
+        shutil.copytree(whole(model) / "data", tmp_path / model / "data")
+        return tmp_path / model
+
+    return of
+
+
+def same_curve(out: Path, reference: Path, steps: int = STEPS) -> bool:
+    ours, theirs = losses(out), losses(reference)
+    assert sorted(ours) == list(range(1, steps + 1))
+    return max(abs(ours[step] - theirs[step]) for step in ours) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("model", "n", "parallel"),
+    [("gpt", 2, "ddp"), ("gpt", 4, "fsdp"), ("bert", 2, "fsdp"), ("vit", 4, "ddp")],
+)
+def test_any_number_of_processes_takes_the_same_steps(whole, begun, model, n, parallel):
+    """train: bench/bench_processes.py measures every model in every way."""
+    out = begun(model)
+    found = run(n, model, "--steps", STEPS, "--out", out, "--parallel", parallel)
+    assert [one.status for one in found] == [0] * n, found
+    assert same_curve(out, whole(model))
+    ours, theirs = (load_file(place / "model.safetensors") for place in (out, whole(model)))
+    assert ours.keys() == theirs.keys()
+    for name, weight in ours.items():
+        if not name.endswith("w_k.bias"):  # changes no attention: its gradient is rounding, which Adam makes a step of
+            torch.testing.assert_close(weight, theirs[name], atol=2e-4, rtol=0, msg=name)
+
+
+def test_muon_steps_whole_matrices_where_they_are_shared_out(begun, tmp_path):
+    out = begun("gpt")
+    shutil.copytree(out, tmp_path / "shared")
+    how = ("gpt", "--steps", 20, "--optimiser", "muon", "--micro", 4)
+    found = run(1, *how, "--out", out) + run(2, *how, "--out", tmp_path / "shared", "--parallel", "fsdp")
+    assert [one.status for one in found] == [0] * 3, found
+    assert same_curve(tmp_path / "shared", out, 20)
+
+
+def test_recomputing_changes_nothing(whole, begun):
+    out = begun("gpt")
+    found = run(2, "gpt", "--steps", STEPS, "--out", out, "--parallel", "fsdp", "--recompute")
+    assert [one.status for one in found] == [0, 0], found
+    assert same_curve(out, whole("gpt"))
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_half_precision_learns_as_well(whole, begun, parallel):
+    out = begun("gpt")
+    n = {"ddp": 1, "fsdp": 2}[parallel]
+    found = run(n, "gpt", "--steps", STEPS, "--out", out, "--parallel", parallel, "--precision", "bf16")
+    assert [one.status for one in found] == [0] * n, found
+    ours, theirs = (list(losses(place).values()) for place in (out, whole("gpt")))
+    assert ours != theirs
+    assert abs(sum(ours[-10:]) - sum(theirs[-10:])) / 10 <= 0.02  # of about 5.7; bf16 tells 1 from 1.008, not from less
+
+
+@pytest.mark.parametrize("kill", range(int(os.environ.get("KILLS", "2"))))
+def test_a_killed_process_ends_the_rest_in_a_sentence_and_nothing_is_lost(whole, begun, kill):
+    """KILLS=20 python -m pytest tests/test_scale_run.py -k killed: twenty times, each at a moment of its own."""
+    out, moment = begun("gpt"), random.Random()
+    how = ("gpt", *OFTEN, "--out", out, "--parallel", ("ddp", "fsdp")[kill % 2])
+    processes = start(2, *how)
+    deadline = time.monotonic() + 60
+    while not (out / "log.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(moment.uniform(0, 1.5))
+    victim = moment.randrange(2)
+    processes[victim].send_signal(signal.SIGKILL)
+    found = ended(processes, 60)
+    if found[victim].status == -signal.SIGKILL and found[1 - victim].status != 0:
+        assert found[1 - victim].status == 1
+        assert "another process of this run has ended" in found[1 - victim].said
+        assert "Traceback" not in found[1 - victim].said
+    others = (1, 4, 2)[kill % 3]  # and it goes on with another number of them
+    again = run(others, *how)
+    assert [one.status for one in again] == [0] * others, again
+    assert same_curve(out, whole("gpt"))
+    assert not list(out.glob(".step-*"))
+
+
+def test_torchrun_starts_the_same_command(whole, begun):
+    out = begun("vit")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+    made = subprocess.run(
+        [*command, "course_lib.train", "vit", "--steps", str(STEPS), "--out", str(out)],
+        env=os.environ | ONLY_HERE,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert made.returncode == 0, made.stderr
+    assert same_curve(out, whole("vit"))
+
+
+def test_a_request_to_end_is_heard_by_all_and_keeps_the_step(whole, begun):
+    out = begun("gpt")
+    how = ("gpt", *OFTEN, "--out", out)
+    processes = start(2, *how)
+    while not (out / "log.jsonl").exists():
+        time.sleep(0.05)
+    processes[1].send_signal(signal.SIGTERM)
+    found = ended(processes)
+    assert [one.status for one in found] == [128 + signal.SIGTERM] * 2, found
+    assert "which is kept: the same command goes on" in found[0].said
+    assert run(1, *how)[0].status == 0
+    assert same_curve(out, whole("gpt"))
+
+
+NAN_ON_ONE = """
+import sys
+from course_lib.train import __main__ as command
+from course_lib.train.scale import run
+
+class Bad(run.Run):
+    def step(self, pieces, wishes=None):
+        nats = self.task.nats
+        if self.done == 7 and self.here.rank == 1:
+            self.task.nats = lambda model, piece: nats(model, piece) * float("nan")
+        super().step(pieces, wishes)
+        self.task.nats = nats
+
+run.Run = Bad
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+def test_a_nan_in_one_process_ends_all_and_says_whose(begun):
+    out = begun("gpt")
+    found = run(2, "gpt", *OFTEN, "--out", out, command=("-c", NAN_ON_ONE))
+    assert [one.status for one in found] == [1, 1], found
+    told = [one.said for one in found if "Stopped. Step 8: loss nan on process 1 of 2 alone" in one.said]
+    assert len(told) == 1 and "The snapshot of step 5 is whole" in told[0]
+
+
+def test_a_full_disk_of_one_process_ends_all_and_what_was_there_is_whole(whole, begun):
+    out = begun("gpt")
+    how = ("gpt", *OFTEN, "--out", out, "--parallel", "fsdp")
+    assert run(2, *how, "--keep", 99, command=("-c", STOP_AT_10))[0].status == 0
+    found = run(2, *how, largest={1: 100_000})
+    assert [one.status for one in found] == [1, 1], found
+    told = [one.said for one in found if "The snapshot of step 15 could not be written" in one.said]
+    assert len(told) == 1 and "Traceback" not in "".join(one.said for one in found)
+    assert snapshots.newest(out, silent) == 10 and not list(out.glob(".step-*"))
+    assert run(1, *how)[0].status == 0
+    assert same_curve(out, whole("gpt"))
+
+
+STOP_AT_10 = """
+import sys
+from course_lib.train import __main__ as command
+from course_lib.train.scale import run
+
+def go(self, wishes, ahead):
+    for step in range(10):
+        self.step(self.pieces(step))
+    self.read()
+    self.save()
+    return 0
+
+run.Run.go = go
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+def test_an_address_in_use_is_told(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port := free_port()))
+        taken.listen()
+        [found] = ended(start(2, "gpt", "--out", tmp_path, port=port, ranks=[0]), 60)
+    assert found.status == 1
+    assert f"The 2 processes could not meet at 127.0.0.1:{port}" in found.said and "Traceback" not in found.said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--batch", 2, "--micro", 2), "2 processes cannot take equal shares of them: ask for --micro 1"),
+        (("--data", "/no/such/file"), "neither plays, hub:name nor a text file"),
+        (("--lr", "1e30", "--micro", 8), "Stopped. Step 2: loss nan, gradient norm nan. There is no snapshot yet"),
+    ],
+)
+def test_what_cannot_be_trained_is_said_by_one_process(tmp_path, arguments, sentence):
+    found = run(2, "gpt", "--out", tmp_path, *arguments)
+    assert [one.status for one in found] == [1, 1], found
+    assert sum(sentence in one.said for one in found) == 1, found
+    assert "Traceback" not in "".join(one.said for one in found)
+
+
+def test_a_snapshot_of_another_model_changes_nothing(tmp_path):
+    """`configured` refuses another size in a run's folder before; this is what a mixed-up folder gives."""
+    small, large = (configured("vit", out=str(tmp_path), steps=2), configured("vit", out=str(tmp_path), patch=4))
+    prepare(small, silent)
+    models = [TASKS["vit"](config, folder(config)).model() for config in (small, large)]
+    optimisers = [torch.optim.AdamW(model.parameters()) for model in models]
+    snapshots.save(tmp_path, 1, models[0], optimisers[0], ALONE, keep=2)
+    before = {name: weight.clone() for name, weight in models[1].state_dict().items()}
+    with pytest.raises(ValueError, match="belongs to another model, or is damaged"):
+        snapshots.load(tmp_path, 1, models[1], optimisers[1])
+    for name, weight in models[1].state_dict().items():
+        torch.testing.assert_close(weight, before[name])
+
+
+def test_a_snapshot_that_is_not_whole_is_passed_over(whole, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(whole("gpt"), out)
+    assert snapshots.newest(out, silent) == STEPS
+    part = next(snapshots.place_of(out, STEPS).glob("*.distcp"))
+    part.write_bytes(part.read_bytes()[:-100])
+    said = []
+    assert snapshots.newest(out, said.append) == STEPS - EVERY
+    assert said == [f"{snapshots.place_of(out, STEPS)} is not whole, and is passed over."]
