@@ -63,6 +63,10 @@ from course_lib.rollout import attention_distance, brightness, cover, most, roll
 from course_lib.seq2seq import Seq2Seq
 from course_lib.show.record import capture
 from course_lib.train import fit
+from course_lib.train.scale.config import configured
+from course_lib.train.scale.processes import Here
+from course_lib.train.scale.run import Run
+from course_lib.train.scale.tasks import TASKS
 from course_lib.transformer import Transformer
 from course_lib.translator import translation_loss
 from course_lib.vit import ViT, ViTConfig
@@ -285,6 +289,38 @@ def trains_without_a_look(model, drawn, loss_fn):
     looks.clear()
     history = fit(model, drawn, loss_fn, steps=3, device=torch.device("chip"), progress=False)
     assert len(history.loss) == 3 and looks == [(3,), (3,)]
+
+
+def masked_pieces():
+    return Masked(ids(4, 9), ids(4, 9), allowed(4, 9), ids(5), ids(5), ids(4))
+
+
+# model -> a task's sizes, and a piece of its data, as they lie on the device
+AT_SCALE = {
+    "gpt": ({"vocab_size": 64}, lambda: ids(4, 9)),
+    "bert": ({"vocab_size": 64}, masked_pieces),
+    "vit": ({"classes": 10, "shapes": {"train": (9, 1, 8, 8)}}, lambda: (vectors(4, 1, 8, 8), ids(4))),
+}
+OF_A_RUN = {f"{model}-{optimiser}": (model, optimiser) for model in AT_SCALE for optimiser in ("adamw", "muon")}
+
+
+@cases(**OF_A_RUN)
+def a_step_at_scale(model, optimiser):
+    """As `python -m course_lib.train` takes it; the numbers are read once, when they are logged."""
+    config = configured(model, optimiser=optimiser, tokens=20, batch=8, micro=4, out="/nowhere")
+    task = TASKS[model].__new__(TASKS[model])
+    sizes, piece = AT_SCALE[model]
+    vars(task).update(config=config, per_row=9, **sizes)
+    with torch.device("chip"):
+        network = task.model()
+    network.to = lambda device: network
+    task.model = lambda: network
+    run = Run(config, task, Here(0, 1, torch.device("chip")), lambda *_: None)
+    looks.clear()
+    for _ in range(3):
+        run.step([piece(), piece()])
+    assert len(run.unread) == 3 and not looks
+    assert all(p.device.type == "chip" and p.grad.device == p.device for p in network.parameters())
 
 
 TINY = GPTConfig(vocab_size=11, max_len=9, d_model=6, n_heads=2, n_layers=2, dropout=0.5)
