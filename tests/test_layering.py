@@ -55,7 +55,7 @@ ROOMS = {
     "lesson.machine": Room({"torch"}, {"rnn", "language_model", "train"}),
     "exercises": Room({"torch"}, {"exercises", "data", "train", "show.record", *concepts()}),
     "publish": Room(
-        set(), {"publish", "lesson", "exercises", "data.beside", "show.frames"}
+        set(), {"publish", "lesson", "exercises", "data.beside", "show.frames", "train.scale"}
     ),  # a command: any package that is not heavy
 }
 

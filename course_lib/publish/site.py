@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from course_lib.data.beside import beside
-from course_lib.publish import claim_page, frames, questions, teach
+from course_lib.publish import claim_page, frames, questions, scale, teach
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.publish.normalise import faults, first_line, normalise
 from course_lib.publish.parts import begins_laboratory, is_folded
@@ -101,7 +101,7 @@ def index(notebooks: dict[str, NotebookNode], controls: str = STAND) -> str:
     for name, notebook in notebooks.items():
         title, _, rest = notebook.cells[0].source.partition("\n")
         entries.append(f"[{title.removeprefix('# ')}]({name})\n: {first_line(rest).strip('*') or 'A page.'}\n")
-    contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "claims", "teach", "```"])
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "claims", "teach", "scale", "```"])
     return ABOUT.format(controls=controls) + "{.lessons}\n" + "\n".join(entries) + "\n" + contents + "\n"
 
 
@@ -141,6 +141,7 @@ def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch
         controls = STAND if frames.standing(paths) else MOVE
         try:
             (source / "teach.md").write_text(teach.page(stored), encoding="utf-8")
+            (source / "scale.md").write_text(scale.page(), encoding="utf-8")
             (source / "claims.md").write_text(claim_page.page(notebooks), encoding="utf-8")
         except ValueError as error:
             return [f"measured.json or claims.json cannot be read: {first_line(str(error))}"]

@@ -18,7 +18,10 @@ PEAKS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What the costs of a model of blocks follow from. looked_up: weights that are only looked up, never multiplied."""
+    """What the costs of a model of blocks follow from.
+
+    looked_up: weights that are only looked up, never multiplied. d_model: of attention, heads times their width.
+    """
 
     weights: int
     looked_up: int
@@ -62,16 +65,22 @@ def state_bytes(weights: int, optimiser: str = "adamw", matrices: int = 0, proce
     return (16 * weights - (4 * matrices if optimiser == "muon" else 0)) / processes
 
 
-def block_bytes(rows: int, length: int, d_model: int, d_ff: int, heads: int, wide: int = 4) -> int:
-    """What one block of ours keeps of a forward pass for the way back, `wide` bytes a number.
+def block_bytes(rows: int, length: int, d_model: int, d_ff: int, heads: int, wide: int = 4, gated=False) -> int:
+    """What one `Block` with GELU keeps of a forward pass for the way back, `wide` bytes a number.
 
-        B T (9 D + 2 F) numbers, and the kernel of attention B H T more
+        B T (8 D + 2 F) numbers, and B T (H + 4) in float32;   gated, as in `Decoder`: B T (11 D + 4 F)
 
-    The two norms keep what they read and, as products do, what they write: 4 D; q, k, v and what attention gives: 4 D;
-    the sum between the two parts is the second norm's; D is what the block reads. F before and behind the activation.
-    With weights of attention written out, B H T^2 comes to it (Korthikanti et al., 2022, section 4.1).
+    Each of two norms keeps what it reads and what it writes: 4 D; q, k, v and what attention gives: 4 D; F before and
+    behind the activation. In float32 a norm keeps mean and spread, the kernel of attention a number for each head. A
+    model that writes the weights of attention out keeps B H T^2 besides (Korthikanti et al., 2022, section 4.1).
     """
-    return wide * rows * length * (9 * d_model + 2 * d_ff) + 4 * rows * heads * length
+    numbers = 11 * d_model + 4 * d_ff if gated else 8 * d_model + 2 * d_ff
+    return rows * length * (wide * numbers + 4 * (heads + 4))
+
+
+def recomputed_bytes(rows: int, length: int, d_model: int, layers: int, block: int, wide: int = 4) -> int:
+    """What is kept where blocks are computed again: what stands before each, and one `block` whole, on its way back."""
+    return layers * wide * rows * length * d_model + block
 
 
 def days(flops: float, chips: int, peak: float, utilisation: float) -> float:
