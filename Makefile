@@ -98,8 +98,9 @@ claims: $(STAMP)  ## record how firm each claim is, over seeds and processors (S
 	@$(PY) -m course_lib.publish.claims $(FILES) --seeds $(SEEDS) --cpu $(CPU)
 
 .PHONY: bench
-bench: $(STAMP)  ## time the layers side by side with PyTorch's own (ratios; build/bench.json)
-	@$(PY) tests/bench/bench_layers.py
+bench: $(STAMP)  ## time all beside PyTorch's and Hugging Face's own, and the race (ratios; build/bench.json)
+	@for part in $(BENCHES); do $(PY) tests/bench/bench_$$part.py || exit 1; done
+BENCHES := layers models generate tokenizers cost memory fit imports race
 
 .PHONY: lint
 lint: $(STAMP)  ## check the style of the code

@@ -21,6 +21,7 @@ FOLD = re.compile(r"</?details>|<summary>.*?</summary>")
 MINUTES = re.compile(r"\*\*Minutes\.\*\*\s*(\d+)")
 NUMBERED = re.compile(r"^(\d\d) · ")
 HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
+GUESS = re.compile(r"\*\*(Guess first|Bet)\b")  # what stands behind such a question waits until somebody goes on
 PNG = re.compile(r'<img (?=[^>]*src="data:image/png;base64,([A-Za-z0-9+/]{32}))')
 
 
@@ -147,9 +148,15 @@ def _mend_title(cell, title):
 
 
 def _mark_fragments(slide):
-    """Wrap each fragment: from its cell to the one before the next fragment, or to the slide's last."""
+    """Wrap each fragment: from its cell to the one before the next fragment, or to the slide's last.
+
+    Where the slide has none and asks for a guess, all that follows on the question is one.
+    """
     kinds = [cell.metadata.get("slideshow", {}).get("slide_type") for cell in slide.cells]
     starts = [i for i, kind in enumerate(kinds) if kind == "fragment"]
+    asks = next((i for i, cell in enumerate(slide.cells) if GUESS.search(cell.source)), len(kinds))
+    if not starts and asks + 1 < len(kinds):
+        starts = [asks + 1]
     for start, end in pairwise([*starts, len(kinds)]):
         slide.cells[start].metadata.stage.before += '<div class="fragment">'
         slide.cells[end - 1].metadata.stage.after += "</div>"
