@@ -1,14 +1,23 @@
 """The pages as a reader opens them: from disk, with no network; searched, leafed through, in light and dark."""
 
+import io
+
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from course_lib.exercises import find_quiz
+from course_lib.publish import frames, site
 from course_lib.publish.measured import NOTEBOOKS
+from course_lib.show.frames import ASKED
+from course_lib.show.plots import Picture
+from course_lib.show.widgets import explore
 
 from .student import bare
 
 LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
-PAGES = ["index", "claims", "teach", "search", *(path.stem for path in LESSONS)]
+PAGES = ["index", "claims", "teach", "scale", "search", *(path.stem for path in LESSONS)]
 DRAWN = """async () => { await window.MathJax?.startup?.promise;
   return [...document.querySelectorAll(".math")].map(math => math.querySelector("mjx-container svg path") !== null
     && !math.querySelector("mjx-merror, [data-mml-node=merror]")); }"""
@@ -104,7 +113,7 @@ def test_next_leads_through_all_lessons_and_previous_back(page):
     while page.locator("a.next-page").count():
         follow(page, "a.next-page")
         way.append(shown(page))
-    assert way == [*(path.stem for path in LESSONS), "claims", "teach"]
+    assert way == [*(path.stem for path in LESSONS), "claims", "teach", "scale"]
     for _ in way:
         follow(page, "a.prev-page")
     assert shown(page) == "index"
@@ -149,3 +158,41 @@ def test_the_theme_switch_goes_dark_and_stays_so(page):
         switch.click()
     follow(page, "a.next-page")
     assert is_dark()
+
+
+def wide(n):
+    png = io.BytesIO()
+    Image.new("RGB", (1200, 340), (40 * n, 0, 0)).save(png, format="png")
+    return Picture(png.getvalue(), f"shade {n}", width=1200)
+
+
+@pytest.fixture
+def moving(tmp_path, monkeypatch):
+    """The address of a page with one slider, whose picture is wider than a phone."""
+    monkeypatch.setenv(ASKED, "1")
+    monkeypatch.setattr(frames, "KEPT", tmp_path / "frames")
+    shown = new_output("display_data", data=explore(wide, n=("how dark", 1, 0, 5, 1))._repr_mimebundle_())
+    cell = new_code_cell("explore(wide)", id="dark", outputs=[shown], execution_count=1)
+    notebook = new_notebook(cells=[new_markdown_cell("# 01 · Shades\n\nA slider."), cell])
+    path = tmp_path / "01_a.ipynb"
+    frames.keep(frames.kept_at(notebook, path.name), frames.taken(notebook))
+    nbformat.write(notebook, path)
+    assert site.build([path], tmp_path / "html") == []
+    return (tmp_path / "html" / "01_a.html").as_uri()
+
+
+def test_on_a_phone_a_picture_scrolls_alone_and_a_value_stands_by_its_slider(page_from_disk, moving, console_errors):
+    page = page_from_disk
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(moving)
+    picture, slider, value = page.locator("article img"), page.get_by_role("slider"), page.locator("form.moves output")
+    before = slider.bounding_box()
+    assert picture.bounding_box()["width"] > 390 > before["x"] + before["width"]
+    picture.evaluate("box => { for (; box; box = box.parentElement) box.scrollLeft = box.scrollWidth }")
+    assert picture.bounding_box()["x"] + picture.bounding_box()["width"] <= 390, "its right end can be seen"
+    assert slider.bounding_box() == before
+    slider.press("End")
+    told = value.bounding_box()
+    assert value.inner_text() == "5" and told["x"] >= before["x"] + before["width"]
+    assert before["y"] <= told["y"] + told["height"] / 2 <= before["y"] + before["height"]
+    assert console_errors == []

@@ -21,5 +21,20 @@ document.querySelectorAll("label.nav-overlay-icon, label.toc-overlay-icon").forE
   });
 });
 
+// A tap on a link of "On this page" leads to its place, and uncovers it.
+document.querySelector(".toc-drawer").addEventListener("click", (event) => {
+  const box = document.getElementById("__toc");
+  if (box.checked && event.target.closest("a")) box.click();
+});
+
+// On a narrow page a figure scrolls, and nothing that stands with it does: neither words nor controls.
+document.querySelectorAll(".cell_output img").forEach((picture) => {
+  const box = document.createElement("div");
+  box.className = "scrolls";
+  picture.style.setProperty("--drawn", picture.getAttribute("width")); // in pixels, where all of it has room
+  picture.replaceWith(box);
+  box.append(picture);
+});
+
 // A fold is called by the words on it ("Show the code"), not by the one name that all folds were given.
 document.querySelectorAll("details.hide > summary").forEach((summary) => summary.removeAttribute("aria-label"));

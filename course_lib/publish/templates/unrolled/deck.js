@@ -12,7 +12,7 @@ const page = document.documentElement;
 
 function overflows(slide) {
   const room = slide.getBoundingClientRect().bottom - parseFloat(getComputedStyle(slide).paddingBottom);
-  return [...slide.querySelectorAll(":scope > .block, :scope > .fragment")]
+  return [...slide.querySelectorAll(".block")] // one by one: a fragment can be shorter than what it holds
     .some((block) => block.getBoundingClientRect().bottom > room + 0.5);
 }
 
