@@ -71,6 +71,8 @@ function plainNotes() {
 function present() {
   plainNotes();
   document.querySelectorAll(".slides section[data-cell]").forEach(fit);
+  // On paper reveal.js is "ready" before its pages are.
+  Reveal.on(/print-pdf/.test(location.search) ? "pdf-ready" : "ready", () => page.classList.add("ready"));
   Reveal.initialize({
     ...STAGE, margin: 0, minScale: 0.2, maxScale: 4, center: false, display: "flex", navigationMode: "linear",
     controls: true, controlsLayout: "edges", controlsTutorial: false, progress: true, slideNumber: false, hash: true,
@@ -80,7 +82,7 @@ function present() {
     keyboardCondition: ({ key, target }) =>
       !target?.closest?.("form.moves") && !(SCROLLING.includes(key) && target?.closest?.(".scrolls")),
     plugins: [RevealNotes],
-  }).then(() => page.classList.add("ready"));
+  });
   page.classList.remove("preparing");
 }
 
