@@ -63,7 +63,7 @@ def run(n: int, *arguments: object, **how) -> list[Ended]:
     return ended(start(n, *arguments, **how))
 
 
-def losses(out: Path) -> dict[int, float]:
-    """The loss of each step that the log tells."""
+def losses(out: Path, kind: str = "loss") -> dict[int, float]:
+    """The loss of each step that the log tells, or another number that it tells of some."""
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return {line["step"]: line["loss"] for line in lines if "loss" in line}
+    return {line["step"]: line[kind] for line in lines if kind in line}

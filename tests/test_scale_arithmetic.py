@@ -33,27 +33,64 @@ def test_a_gpt_costs_what_pytorch_counts(size, within):
 
 def test_tables_that_are_only_looked_up_cost_nothing():
     model = gpt("tiny", 640, 64)
-    assert arithmetic.shape_of(model, 2, 64, 64).looked_up == 64 * 64  # places; the tokens' table is the read-out
+    assert arithmetic.shape_of(model, 2, 64, 64).idle == 64 * 64  # places; the tokens' table is the read-out
     untied = GPT(GPTConfig(640, 64, 64, 4, 2, tied=False))
-    assert arithmetic.shape_of(untied, 2, 64, 64).looked_up == 64 * 64 + 640 * 64
-    assert arithmetic.shape_of(vit("tiny", 8, 2, 10, 1), 2, 64, 17).looked_up == 0
-    assert arithmetic.shape_of(bert("tiny", 640, 64), 2, 64, 64).looked_up == 64 * 64 + 2 * 64  # places and segments
+    assert arithmetic.shape_of(untied, 2, 64, 64).idle == 64 * 64 + 640 * 64
+    assert arithmetic.shape_of(vit("tiny", 8, 2, 10, 1), 2, 64, 17).idle == 0
+    assert arithmetic.shape_of(bert("tiny", 640, 64), 2, 64, 64).idle == 64 * 64 + 2 * 64  # places and segments
 
 
-def kept_by(model: nn.Module, ids: torch.Tensor) -> int:
-    """Bytes that autograd keeps of a forward pass, the weights themselves left out."""
-    own, seen = {p.untyped_storage().data_ptr() for p in model.parameters()}, {}
+def test_a_bert_reads_out_where_it_is_asked_alone():
+    """Its other head and the layer before the scores are left out of the count: 2 % of it."""
+    length, asked = 500, 75
+    with torch.device("meta"):
+        model = bert("110m", 30_528, length)
+        ids, places = torch.zeros(2, length, dtype=torch.long), torch.arange(2 * asked)
+        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+            sum(part.sum() for part in model(ids, ids, None, places)).backward()
+    shape = arithmetic.shape_of(model, 12, 768, length, asked / length)
+    assert abs(arithmetic.flops_per_token(shape) * 2 * length / counter.get_total_flops() - 1) < 0.02
+
+
+def kept_by(model: nn.Module, ids: torch.Tensor, half: bool = False, scored: bool = False) -> int:
+    """Bytes that autograd keeps of a forward pass, the weights themselves left out; of its loss too, if `scored`."""
+    own, seen, held = {p.untyped_storage().data_ptr() for p in model.parameters()}, {}, []
 
     def keep(tensor):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
             seen[storage.data_ptr()] = storage.nbytes()
+            held.append(tensor)
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        out = model(ids)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            out = model(ids)
+            out = nn.functional.cross_entropy(out.flatten(0, 1), ids.flatten()) if scored else out
     assert out.requires_grad
     return sum(seen.values())
+
+
+def test_a_loss_keeps_what_the_formula_says():
+    ids, model = torch.zeros(2, 64, dtype=torch.long), GPT(GPTConfig(650, 64, 64, 4, 1))
+    more = kept_by(model, ids, scored=True) - kept_by(model, ids)
+    assert 0 <= more - arithmetic.read_out_bytes(2, 64, 650) < 100  # and the number of answers
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_autocast_keeps_a_quarter_to_a_third_more(gated):
+    B, T, D, H, F = 8, 64, 64, 4, (160 if gated else 256)
+    ids = torch.zeros(B, T, dtype=torch.long)
+
+    def model(layers):
+        return Decoder(DecoderConfig(65, T, D, H, layers, F)) if gated else GPT(GPTConfig(65, T, D, H, layers))
+
+    def kept(layers):
+        copies = 2 * sum(p.numel() for p in model(layers).parameters() if p.ndim == 2)  # of weights, once for all rows
+        return kept_by(model(layers), ids, half=True) - copies
+
+    ratio = (kept(3) - kept(1)) / 2 / arithmetic.block_bytes(B, T, D, F, H, 2, gated)
+    assert abs(ratio - (4 / 3 if gated else scale.AUTOCAST)) < 0.05
 
 
 @pytest.mark.parametrize(("B", "T", "D", "H"), [(2, 64, 64, 4), (3, 128, 32, 2), (1, 16, 128, 8)])
@@ -110,11 +147,28 @@ def test_days_follow_from_work():
     assert arithmetic.days(86_400 * 8 * 100, chips=8, peak=100, utilisation=0.5) == 2
 
 
-def test_a_peak_is_known_for_chips_of_the_list_alone():
-    assert arithmetic.peak_of(torch.device("cpu")) is None
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA H100 NVL", 835e12),
+        ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA L4", 121e12),
+        ("NVIDIA L40S", 362e12),
+        ("NVIDIA GeForce RTX 4090", 165e12),
+        ("Tesla T4", 65e12),
+        ("Tesla V100-SXM2-16GB", 125e12),
+        *((unknown, None) for unknown in ("NVIDIA L40", "NVIDIA T400", "NVIDIA GeForce RTX 4090 Laptop GPU", "cpu")),
+        *((unknown, None) for unknown in ("NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 D", "NVIDIA A10", "")),
+    ],
+)
+def test_a_peak_is_known_for_chips_of_the_list_alone(name, peak):
+    assert arithmetic.peak_of(name) == peak
 
 
 def test_the_page_says_what_is_counted():
     page = scale.page()
     assert "124,475,904" in page and "PaLM, 540 B" in page and "{" not in page
+    assert "that makes 0.6 GB a row" in page and "is 26 GB a process" in page  # 124 m and 7 b
     assert "Not measured" in page

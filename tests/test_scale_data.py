@@ -70,7 +70,7 @@ def test_a_shard_of_no_token_is_told(tmp_path):
     (tmp_path / "some" / "train-00001.bin").touch()
     with pytest.raises(ValueError, match="train-00001.bin holds no token: delete the folder"):
         Tokens(tmp_path / "some", "train")
-    with pytest.raises(ValueError, match="holds no token"):
+    with pytest.raises(ValueError, match="has no train part: its parts are none"):
         text_of(tmp_path / "none", [])
 
 
@@ -90,6 +90,38 @@ def test_a_writer_goes_on_behind_the_last_whole_shard(tmp_path):
     assert_close(Tokens(tmp_path, "train").read(0, 63), np.arange(63))
     with pytest.raises(ValueError, match="holds another corpus: about was"):
         Writer(tmp_path, 100, {"source": "other"})
+
+
+def test_splits_are_written_together_so_that_none_runs_ahead(tmp_path):
+    def rows(first):
+        return [(n, "validation" if n % 3 == 2 else "train", list(range(5 * n, 5 * n + 5))) for n in range(first, 12)]
+
+    def write(writer, rows):
+        for n, split, ids in rows:
+            writer.add(split, ids, {"next": n + 1})
+
+    write(Writer(tmp_path / "killed", 100, {}, shard=20), rows(0)[:6])
+    again = Writer(tmp_path / "killed", 100, {}, shard=20)
+    assert again.state == {"next": 4} and (again.written("train"), again.written("validation")) == (15, 5)
+    write(again, rows(4))
+    again.close()
+    write(whole := Writer(tmp_path / "whole", 100, {}, shard=20), rows(0))
+    whole.close()
+    for split, n in (("train", 40), ("validation", 20)):
+        ours, theirs = (Tokens(tmp_path / name, split) for name in ("killed", "whole"))
+        assert_close(ours.read(0, n), theirs.read(0, n))
+        assert len(ours) == len(theirs) == n
+
+
+def test_where_nothing_tells_how_to_go_on_a_writer_begins_anew(tmp_path):
+    for _ in range(2):  # the first is killed behind its first shard, and its source has no state
+        writer = Writer(tmp_path, 100, {}, shard=10)
+        for ids in (range(10), range(10, 15)):
+            writer.add("train", ids)
+    writer.close()
+    assert Tokens(tmp_path, "train").read(0, 15).tolist() == [*range(15)] and len(Tokens(tmp_path, "train")) == 15
+    once_more = Writer(tmp_path, 100, {}, shard=10)  # whole, and asked for again
+    assert once_more.written("train") == 0
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100])
@@ -201,8 +233,8 @@ def test_a_log_loses_what_will_happen_again(tmp_path):
     journal.write(*({"step": step, "loss": 1.0} for step in range(1, 8)))
     with open(journal.path, "a") as file:
         file.write('{"step": 8, "lo')  # a killed writer
-    Journal(tmp_path, writes=False).cut(2)
-    Journal(tmp_path, writes=True).cut(5)
+    Journal(tmp_path, writes=False, after=2)
+    Journal(tmp_path, writes=True, after=5)
     assert [line["step"] for line in read(tmp_path)] == [1, 2, 3, 4, 5]
 
 

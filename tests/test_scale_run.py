@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from course_lib.train.scale import snapshots
 from course_lib.train.scale.config import configured
 from course_lib.train.scale.corpus import folder, prepare
-from course_lib.train.scale.processes import Here
+from course_lib.train.scale.processes import Here, _check_one_each
 from course_lib.train.scale.run import train
 from course_lib.train.scale.tasks import TASKS
 
@@ -62,6 +62,8 @@ def begun(whole, tmp_path):
 def same_curve(out: Path, reference: Path, steps: int = STEPS) -> bool:
     ours, theirs = losses(out), losses(reference)
     assert sorted(ours) == list(range(1, steps + 1))
+    held, other = losses(out, "held_out"), losses(reference, "held_out")
+    assert held.keys() == other.keys() and all(abs(held[step] - other[step]) <= 1e-5 for step in held)
     return max(abs(ours[step] - theirs[step]) for step in ours) <= 1e-5
 
 
@@ -85,10 +87,43 @@ def test_any_number_of_processes_takes_the_same_steps(whole, begun, model, n, pa
 def test_muon_steps_whole_matrices_where_they_are_shared_out(begun, tmp_path):
     out = begun("gpt")
     shutil.copytree(out, tmp_path / "shared")
-    how = ("gpt", "--steps", 20, "--optimiser", "muon", "--micro", 4)
+    how = ("gpt", "--steps", 20, "--optimiser", "muon", "--micro", 4, "--save-every", 10)
     found = run(1, *how, "--out", out) + run(2, *how, "--out", tmp_path / "shared", "--parallel", "fsdp")
     assert [one.status for one in found] == [0] * 3, found
     assert same_curve(tmp_path / "shared", out, 20)
+    for place in (tmp_path / "shared").glob("step-*"):  # back to step 10, and on by one process
+        if place != snapshots.place_of(tmp_path / "shared", 10):
+            shutil.rmtree(place)
+    assert run(1, *how, "--out", tmp_path / "shared")[0].status == 0
+    assert same_curve(tmp_path / "shared", out, 20)
+
+
+WITH_DROPOUT = """
+import sys
+from course_lib.train import __main__ as command
+from course_lib.train.scale import tasks
+from torch import nn
+
+def gpt(*sizes, make=tasks.gpt):
+    model = make(*sizes)
+    for part in model.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.3
+    return model
+
+tasks.gpt = gpt
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+def test_dropout_follows_from_the_place_of_a_piece(whole, begun, tmp_path):
+    out = begun("gpt")
+    shutil.copytree(out, tmp_path / "other")
+    how, command = ("gpt", "--steps", 10), ("-c", WITH_DROPOUT)
+    found = run(1, *how, "--out", out, command=command) + run(2, *how, "--out", tmp_path / "other", command=command)
+    assert [one.status for one in found] == [0] * 3, found
+    assert same_curve(tmp_path / "other", out, 10)
+    assert abs(losses(out)[1] - losses(whole("gpt"))[1]) > 1e-4
 
 
 def test_recomputing_changes_nothing(whole, begun):
@@ -115,15 +150,14 @@ def test_a_killed_process_ends_the_rest_in_a_sentence_and_nothing_is_lost(whole,
     out, moment = begun("gpt"), random.Random()
     how = ("gpt", *OFTEN, "--out", out, "--parallel", ("ddp", "fsdp")[kill % 2])
     processes = start(2, *how)
-    deadline = time.monotonic() + 60
-    while not (out / "log.jsonl").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    assert begun_to_log(out), ended(processes, 1)
     time.sleep(moment.uniform(0, 1.5))
     victim = moment.randrange(2)
     processes[victim].send_signal(signal.SIGKILL)
     found = ended(processes, 60)
-    if found[victim].status == -signal.SIGKILL and found[1 - victim].status != 0:
-        assert found[1 - victim].status == 1
+    statuses = (found[victim].status, found[1 - victim].status)
+    assert statuses in ((-signal.SIGKILL, 1), (-signal.SIGKILL, 0), (0, 0)), found  # 0: it came behind the last step
+    if found[1 - victim].status:
         assert "another process of this run has ended" in found[1 - victim].said
         assert "Traceback" not in found[1 - victim].said
     others = (1, 4, 2)[kill % 3]  # and it goes on with another number of them
@@ -147,13 +181,22 @@ def test_torchrun_starts_the_same_command(whole, begun):
     assert same_curve(out, whole("vit"))
 
 
-def test_a_request_to_end_is_heard_by_all_and_keeps_the_step(whole, begun):
+def begun_to_log(out: Path) -> bool:
+    """Whether a run has logged a step, within a minute."""
+    deadline = time.monotonic() + 60
+    while not (out / "log.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return (out / "log.jsonl").exists()
+
+
+@pytest.mark.parametrize("asked", [[1], [0, 1]], ids=["one", "both"])
+def test_a_request_to_end_is_heard_by_all_and_keeps_the_step(whole, begun, asked):
     out = begun("gpt")
     how = ("gpt", *OFTEN, "--out", out)
     processes = start(2, *how)
-    while not (out / "log.jsonl").exists():
-        time.sleep(0.05)
-    processes[1].send_signal(signal.SIGTERM)
+    assert begun_to_log(out), ended(processes, 1)
+    for rank in asked:
+        processes[rank].send_signal(signal.SIGTERM)
     found = ended(processes)
     assert [one.status for one in found] == [128 + signal.SIGTERM] * 2, found
     assert "which is kept: the same command goes on" in found[0].said
@@ -231,6 +274,7 @@ def test_an_address_in_use_is_told(tmp_path):
     [
         (("--batch", 2, "--micro", 2), "2 processes cannot take equal shares of them: ask for --micro 1"),
         (("--data", "/no/such/file"), "neither plays, hub:name nor a text file"),
+        (("--lr", "fast"), "argument --lr: invalid float value: 'fast'"),
         (("--lr", "1e30", "--micro", 8), "Stopped. Step 2: loss nan, gradient norm nan. There is no snapshot yet"),
     ],
 )
@@ -239,6 +283,70 @@ def test_what_cannot_be_trained_is_said_by_one_process(tmp_path, arguments, sent
     assert [one.status for one in found] == [1, 1], found
     assert sum(sentence in one.said for one in found) == 1, found
     assert "Traceback" not in "".join(one.said for one in found)
+
+
+def test_two_trainings_in_one_folder_are_one_too_many(begun):
+    out = begun("gpt")
+    first = start(1, "gpt", "--out", out, "--steps", 100_000)
+    assert begun_to_log(out), ended(first, 1)
+    found = run(2, "gpt", "--out", out, "--steps", 100_000)
+    assert [one.status for one in found] == [1, 1], found
+    assert sum(f"Another training writes to {out}" in one.said for one in found) == 1, found
+    first[0].send_signal(signal.SIGINT)
+    assert ended(first)[0].status == 128 + signal.SIGINT
+
+
+SLOW_DATA = """
+import sys, time
+from course_lib.train import __main__ as command
+from course_lib.train.scale import corpus
+
+def prepare(config, say):
+    say("making")
+    time.sleep(100)
+
+corpus.prepare = prepare
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_an_interrupt_while_data_are_made_ends_all_at_once(tmp_path, n):
+    processes = start(n, "gpt", "--out", tmp_path, command=("-c", SLOW_DATA + "\n"))
+    assert processes[0].stdout.readline() == "making\n"
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    found = ended(processes, 30)
+    assert sorted({one.status for one in found}) in ([1, 130], [130]), found
+    said = "".join(one.said for one in found)
+    assert said.count("Stopped") == 1 and "Traceback" not in said
+
+
+def test_a_run_that_has_taken_no_step_may_be_asked_for_anew(tmp_path):
+    short = tmp_path / "short.txt"
+    short.write_text("To be, or not to be, that is the question. " * 30)
+    found = run(1, "gpt", "--data", short, "--out", tmp_path / "run", "--tokens", 2000)
+    assert found[0].status == 1 and "A row needs" in found[0].said
+    found = run(1, "gpt", "--out", tmp_path / "run", "--steps", 2)
+    assert found[0].status == 0 and "Making the tokens of plays" in found[0].said, found
+    found = run(1, "gpt", "--out", tmp_path / "run", "--steps", 3)
+    assert found[0].status == 1 and "holds a run with other settings: steps was 2 and is 3" in found[0].said
+
+
+def test_what_lies_behind_a_damaged_snapshot_goes_when_its_step_is_taken_again(whole, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(whole("gpt"), out)
+    (snapshots.place_of(out, STEPS) / "contents.json").unlink()
+    config = configured("gpt", out=str(out), steps=STEPS, save_every=EVERY)
+    model = TASKS["gpt"](config, folder(config)).model()
+    snapshots.save(out, 47, model, torch.optim.AdamW(model.parameters()), ALONE, keep=1)
+    assert [one.name for one in out.glob("step-*")] == ["step-00000047"]
+    assert snapshots.newest(out, silent) == 47
+
+
+def test_a_process_without_a_gpu_of_its_own_is_told():
+    with pytest.raises(ValueError, match="Process 64 of this machine finds no GPU of its own"):
+        _check_one_each(64)
 
 
 def test_a_snapshot_of_another_model_changes_nothing(tmp_path):

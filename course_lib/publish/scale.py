@@ -14,6 +14,7 @@ from course_lib.train.scale.tasks import WIDTHS, gpt
 TEXT = Path(__file__).with_name("pages") / "scale.md"
 VOCABULARY = {"124m": 50_304, "1558m": 50_304, "7b": 32_000}  # GPT-2's and LLaMA's, filled up to a multiple of 64
 GATED = {"7b": 11_008}  # the width of its gated feed-forward networks
+AUTOCAST = 1.25  # times what a block keeps in bf16 throughout
 USED = 0.4  # of a chip's peak, for what is planned
 A100, H100, TPU_V4 = arithmetic.PEAKS["A100"], arithmetic.PEAKS["H100"], 275e12
 
@@ -73,7 +74,11 @@ def runs() -> list[Published]:
 def page() -> str:
     """The page, as Markdown."""
     tables = {"costs": costs(), "published": published()}
-    return TEXT.read_text(encoding="utf-8").format(**tables, used=f"{USED:.0%}")
+    (width, heads, layers), one = WIDTHS["gpt"]["124m"], shape("124m")
+    block = AUTOCAST * arithmetic.block_bytes(1, one.length, width, 4 * width, heads, 2)
+    kept = layers * block + arithmetic.read_out_bytes(1, one.length, VOCABULARY["124m"])
+    numbers = {"autocast": f"{kept / 1e9:.1f} GB", "made": f"{4 * shape('7b').weights / 1e9:.0f} GB"}
+    return TEXT.read_text(encoding="utf-8").format(**tables, **numbers, used=f"{USED:.0%}")
 
 
 def costs() -> str:
@@ -95,6 +100,9 @@ def costs() -> str:
         arithmetic.recomputed_bytes(1, one.length, d, layers, block, 2)
         for block, one, (d, _, layers) in zip(blocks, shapes, width, strict=True)
     ]
+    scores = [
+        arithmetic.read_out_bytes(1, one.length, VOCABULARY[size]) for size, one in zip(sizes, shapes, strict=True)
+    ]
 
     return "\n".join([
         row("", [f"`gpt --size {size}`" for size in sizes]),
@@ -103,8 +111,9 @@ def costs() -> str:
         row("FLOPs a token", [f"{arithmetic.flops_per_token(one):.3g}" for one in shapes]),
         row("weights, gradients, moments (AdamW, float32)", _gigabytes(shapes, 1)),
         row("the same, shared out among 8", _gigabytes(shapes, 8)),
-        row("kept for the way back, a row of tokens (bf16)", [f"{n / 1e9:.2f} GB" for n in whole]),
+        row("kept by the blocks for the way back, a row of tokens (bf16)", [f"{n / 1e9:.2f} GB" for n in whole]),
         row("the same, with `--recompute`", [f"{n / 1e9:.2f} GB" for n in again]),
+        row("kept by the loss, a row of tokens (float32)", [f"{n / 1e9:.2f} GB" for n in scores]),
         row("tokens of the run", [f"{n / 1e9:,.0f} billion" for n in tokens]),
         row("FLOPs of the run", [f"{one:.2g}" for one in work]),
         row("on one H100", [_time(one, 1) for one in work]),

@@ -1,11 +1,12 @@
 """`python -m course_lib.train gpt --size tiny`: one training, by one process or by as many as `torchrun` starts."""
 
 import argparse
+import signal
 import sys
 from dataclasses import MISSING, fields
 
 from course_lib.train.scale.config import HOW, SIZES, Config, configured
-from course_lib.train.scale.endings import lost, say_once
+from course_lib.train.scale.endings import first_line, lost, say_once
 
 HELP = {
     "data": "plays, a text file, hub:name[:config]; for vit: digits, fashion, hub:name[:config]",
@@ -25,10 +26,11 @@ HELP = {
 
 
 def parsed(arguments: list[str] | None = None) -> Config:
-    """The configuration that a command line asks for; raises ValueError, in words, and SystemExit as argparse does."""
+    """The configuration that a command line asks for; raises ValueError, in words."""
     parser = argparse.ArgumentParser(
         prog="python -m course_lib.train", description=__doc__.splitlines()[0], allow_abbrev=False
     )
+    parser.error = _refuse
     parser.add_argument("model", choices=SIZES)
     parser.add_argument("--size", default="tiny", help=", ".join(dict.fromkeys(s for m in SIZES.values() for s in m)))
     for field in fields(Config):
@@ -59,9 +61,17 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         say_once(
             "Stopped: another process of this run has ended, so no step can be finished. Start the same command again, "
-            "with as many processes or others: it goes on from the newest whole snapshot."
+            "with as many processes or others: it goes on from the newest whole snapshot. "
+            f"(PyTorch said: {first_line(error)})"
         )
+    except KeyboardInterrupt:
+        say_once("Stopped at once: the same command goes on from the newest whole snapshot, if there is one.")
+        return 128 + signal.SIGINT
     return 1
+
+
+def _refuse(message: str) -> None:
+    raise ValueError(f"{message}. All that can be asked for: python -m course_lib.train --help")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def to_device(batch, device: torch.device):
     Anything else comes back unchanged.
     """
     if isinstance(batch, Tensor | PackedSequence):
-        return batch.to(device)
+        return batch.to(device, non_blocking=device.type == "cuda")  # out of pinned memory it needs no waiting for
     if isinstance(batch, dict):
         return {key: to_device(value, device) for key, value in batch.items()}
     if isinstance(batch, tuple | list):

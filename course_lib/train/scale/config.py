@@ -2,8 +2,16 @@
 
 import json
 import math
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: two runs in one folder are nobody's there
+    fcntl = None
 
 from course_lib.data.beside import write_beside
 
@@ -13,7 +21,7 @@ CHOICES = {
     "parallel": ("ddp", "fsdp"),
     "precision": ("float32", "bf16"),
 }
-FILE = "config.json"
+FILE, FOLDER, LOG, LOCK = "config.json", "data", "log.jsonl", ".lock"
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,7 @@ class Config:
 
 HOW = {"out", "parallel", "precision", "compile", "recompute", "save_every", "keep", "log_every", "evaluate_every",
        "tensorboard", "peak"}  # fmt: skip
+OF_DATA = {"model", "data", "tokenizer", "fetch", "image"}  # what the files of the data follow from
 # Brown et al. (2020, table 2.1) for GPT-2's sizes, Touvron et al. (2023, table 2) for 7B, Devlin et al. (2019, appendix
 # A.2) for BERT, Touvron et al. (2021, table 9) for ViT: rate, rows and decay. Of the tiny ones no paper speaks.
 GPT = {"tokens": 1024, "batch": 512, "micro": 16, "warmup": 700, "weight_decay": 0.1, "steps": 19_073}
@@ -118,15 +127,30 @@ def configured(model: str, size: str = "tiny", **asked) -> Config:
 
 
 def keep(config: Config) -> Config:
-    """Write the configuration into the run's folder; where a run is there already, check that it is this one.
+    """Write the configuration into the run's folder; where a run has taken a step there, check that it is this one.
 
+    Of one that has taken none, only its data are of use, and they go where others are asked for.
     Raises ValueError for a run of other settings, OSError where the folder cannot be written.
     """
-    path = Path(config.out) / FILE
-    if path.exists():
-        _check_same(kept(config.out), config)
-    write_beside(path, json.dumps(asdict(config), indent=1) + "\n")
+    out = Path(config.out)
+    if (out / FILE).exists():
+        old = kept(out)
+        if (out / LOG).exists():
+            _check_same(old, config)
+        if any(getattr(old, name) != getattr(config, name) for name in OF_DATA):
+            shutil.rmtree(out / FOLDER, ignore_errors=True)
+    write_beside(out / FILE, json.dumps(asdict(config), indent=1) + "\n")
     return config
+
+
+@contextmanager
+def alone(config: Config) -> Iterator[None]:
+    """Inside, no other training writes to the run's folder. Raises ValueError where one does."""
+    out = Path(config.out)
+    out.mkdir(parents=True, exist_ok=True)
+    with open(out / LOCK, "a") as lock:  # the lock goes with the process, however that ends
+        _check_free(lock, out)
+        yield
 
 
 def kept(out: str | Path) -> Config:
@@ -162,6 +186,8 @@ def _check(config: Config) -> None:
     for name, smallest in least.items():
         if not isinstance(value := getattr(config, name), int) or value < smallest:
             raise ValueError(f"--{name.replace('_', '-')} must be a whole number, {smallest} or more; got {value!r}.")
+    if config.seed >= 2**32:
+        raise ValueError(f"--seed must be a whole number below {2**32}; got {config.seed}.")
     for name in ("lr", "matrix_lr", "weight_decay", "clip", "peak"):
         if not 0 <= (value := getattr(config, name)) < math.inf:
             raise ValueError(f"--{name.replace('_', '-')} must be a number of 0 or more; got {value!r}.")
@@ -171,6 +197,14 @@ def _check(config: Config) -> None:
         )
     if config.model == "bert" and config.tokens < 20:  # it reads rows of a quarter too
         raise ValueError(f"A row of BERT's needs 20 pieces or more, so --tokens 20 at least; got {config.tokens}.")
+
+
+def _check_free(lock, out: Path) -> None:
+    try:
+        if fcntl:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(f"Another training writes to {out}: wait for it, or name another folder with --out.") from None
 
 
 def _check_same(old: Config, new: Config) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from course_lib.data import datasets_package, digits, fashion, plays
 from course_lib.data.beside import beside, write_beside
-from course_lib.train.scale.config import Config
+from course_lib.train.scale.config import FOLDER, Config
 from course_lib.train.scale.tokens import Writer, is_whole
 
 # A model of the hub whose tokenizer is used, and what stands between two texts there.
@@ -27,7 +27,7 @@ SPLITS = ("train", "validation")
 
 def folder(config: Config) -> Path:
     """Where a run's data lie."""
-    return Path(config.out) / "data"
+    return Path(config.out) / FOLDER
 
 
 def prepare(config: Config, say=print) -> Path:

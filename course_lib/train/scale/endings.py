@@ -4,9 +4,11 @@ import os
 import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 LAUNCH = ("MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
+BEGAN = time.time()
 LOST = ("peer", "connection", "socket", "gloo", "nccl", "timed out", "broken pipe")
 
 
@@ -21,12 +23,19 @@ def say_once(sentence: str) -> None:
         launch = (os.getppid(), *(os.environ.get(name, "") for name in LAUNCH))
         mark = Path(tempfile.gettempdir()) / f"unrolled-{socket.gethostname()}-{'-'.join(map(str, launch))}.said"
         try:
+            if mark.exists() and mark.stat().st_mtime < BEGAN - 60:  # of a launch long ago that had our numbers
+                mark.unlink()
             mark.touch(exist_ok=False)
         except FileExistsError:
             return
         except OSError:  # no place for a mark: better twice than never
             pass
     print(sentence, file=sys.stderr, flush=True)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, cut to a line."""
+    return (str(error).strip() or type(error).__name__).partition("\n")[0][:200]
 
 
 def lost(error: BaseException) -> bool:

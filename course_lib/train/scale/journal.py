@@ -5,19 +5,20 @@ import math
 from pathlib import Path
 
 from course_lib.data.beside import write_beside
-
-LOG = "log.jsonl"
+from course_lib.train.scale.config import LOG
 
 
 class Journal:
-    """The log of the run in folder `out`; it stays as it is where `writes` is false. board: for TensorBoard as well.
+    """The log of the run in folder `out`; lines behind step `after` go, for that is about to happen again.
 
+    writes: whether this process writes it; board: for TensorBoard as well.
     Raises ModuleNotFoundError, in words, where TensorBoard is asked for and not installed.
     """
 
-    def __init__(self, out: str | Path, writes: bool, board: bool = False):
+    def __init__(self, out: str | Path, writes: bool, board: bool = False, after: int = 0):
         self.path, self.writes = Path(out) / LOG, writes
-        self.board = _board(out) if board and writes else None
+        self.board = _board(out, after) if board and writes else None
+        self._cut(after)
 
     def write(self, *lines: dict) -> None:
         """Add lines, each with its `step`."""
@@ -30,8 +31,7 @@ class Journal:
                 if name != "step" and value is not None:
                     self.board.add_scalar(name, value, line["step"])
 
-    def cut(self, step: int) -> None:
-        """Drop the lines behind a step that the run goes on from: what they tell is about to happen again."""
+    def _cut(self, step: int) -> None:
         if self.writes and self.path.exists():
             kept = [line for line in self.path.read_text(encoding="utf-8").splitlines() if _step_of(line) <= step]
             write_beside(self.path, "".join(line + "\n" for line in kept))
@@ -42,12 +42,12 @@ def read(out: str | Path) -> list[dict]:
     return [json.loads(line) for line in (Path(out) / LOG).read_text(encoding="utf-8").splitlines()]
 
 
-def _board(out: str | Path):
+def _board(out: str | Path, after: int):
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ModuleNotFoundError("--tensorboard needs TensorBoard: pip install tensorboard.") from None
-    return SummaryWriter(str(out))
+    return SummaryWriter(str(out), purge_step=after + 1)
 
 
 def _step_of(line: str) -> float:

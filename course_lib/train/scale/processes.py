@@ -24,6 +24,7 @@ from torch.utils.checkpoint import checkpoint
 
 from course_lib.train.device import pick_device
 from course_lib.train.scale.config import Config
+from course_lib.train.scale.endings import first_line
 
 PATIENCE = timedelta(minutes=5)  # how long a process waits for the others
 
@@ -63,11 +64,17 @@ class Here:
 
 @contextmanager
 def joined() -> Iterator[Here]:
-    """The processes of this training, joined while the block runs. Raises ConnectionError where they do not meet."""
+    """The processes of this training, joined while the block runs.
+
+    Raises ConnectionError where they do not meet, ValueError where there are more of them than GPUs here.
+    """
     rank, world, local = (int(os.environ.get(name, default)) for name, default in NUMBERS.items())
     device = pick_device()
+    if device.type == "mps" and world > 1:
+        device = torch.device("cpu")  # PyTorch has nothing that would join processes there
     if device.type == "cuda" and world > 1:
-        device = torch.device("cuda", local % torch.cuda.device_count())
+        _check_one_each(local)
+        device = torch.device("cuda", local)
         torch.cuda.set_device(device)
     if world == 1:
         yield Here(0, 1, device)
@@ -76,7 +83,7 @@ def joined() -> Iterator[Here]:
         dist.init_process_group(f"cpu:gloo,{device.type}:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
     except (RuntimeError, ValueError) as error:
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
-        raise ConnectionError(f"The {world} processes could not meet at {address}: {_first_line(error)}") from None
+        raise ConnectionError(f"The {world} processes could not meet at {address}: {first_line(error)}") from None
     try:
         yield Here(rank, world, device)
         dist.barrier()
@@ -97,26 +104,20 @@ def share_out(model: nn.Module, config: Config, here: Here) -> nn.Module:
     """
     model.to(here.device)
     blocks = blocks_of(model)
-    if config.recompute:
-        for block in blocks:
+    for block in blocks:
+        if config.compile:  # one by one: they share their code, and gradients of one travel while others are computed
+            block.forward = torch.compile(block.forward, fullgraph=True)
+        if config.recompute:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
-    if config.parallel == "fsdp":
-        if config.compile:
-            for block in blocks:
-                block.compile()
-        mesh = init_device_mesh(here.device.type, (here.world,)) if here.world > 1 else None
-        if mesh is None:
-            return model
-        half = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if config.precision == "bf16" else None
-        how = {"mesh": mesh} | ({"mp_policy": half} if half else {})
-        for block in blocks:
-            fully_shard(block, **how)
-        return fully_shard(model, **how)
-    if config.compile:
-        model.compile(fullgraph=True)
     if here.world == 1:
         return model
-    return DistributedDataParallel(model, [here.device] if here.device.type == "cuda" else None)
+    if config.parallel == "ddp":
+        return DistributedDataParallel(model, [here.device] if here.device.type == "cuda" else None)
+    mesh = init_device_mesh(here.device.type, (here.world,))
+    half = torch.bfloat16 if config.precision == "bf16" else None
+    for block in blocks:
+        fully_shard(block, mesh=mesh, mp_policy=MixedPrecisionPolicy(half, torch.float32))
+    return fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(half, torch.float32, torch.float32))
 
 
 def blocks_of(model: nn.Module) -> nn.ModuleList:
@@ -134,14 +135,9 @@ def computing(model: nn.Module, config: Config, here: Here):
 
 @contextmanager
 def together_only_if(last: bool, model: nn.Module) -> Iterator[None]:
-    """Gradients of pieces are added up where they are; with the `last` one the processes average them."""
-    if isinstance(model, DistributedDataParallel) and not last:
-        with model.no_sync():
-            yield
-        return
-    if isinstance(model, FSDPModule):
-        model.set_requires_gradient_sync(last)
-    yield
+    """DDP adds up pieces' gradients where they are and averages with the `last` one; FSDP, to hold less, with each."""
+    with model.no_sync() if isinstance(model, DistributedDataParallel) and not last else nullcontext():
+        yield
 
 
 class Wishes:
@@ -167,5 +163,10 @@ class Wishes:
                 signal.signal(one, handler)
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0][:200]
+def _check_one_each(local: int) -> None:
+    """Raise ValueError where a process of this machine finds no GPU of its own."""
+    if local >= torch.cuda.device_count():
+        raise ValueError(
+            f"Process {local} of this machine finds no GPU of its own among {torch.cuda.device_count()}: start as many "
+            "processes as there are (--nproc-per-node), or compute on the CPU (COURSE_DEVICE=cpu)."
+        )

@@ -6,7 +6,10 @@ that is not finite ends the run, whose last whole snapshot is from before.
 
 import math
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from threading import Thread
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +17,7 @@ from torch import Tensor, nn
 from course_lib.train.device import to_device
 from course_lib.train.loop import cosine
 from course_lib.train.scale import arithmetic, corpus, snapshots
-from course_lib.train.scale.config import Config, in_words, keep
+from course_lib.train.scale.config import Config, alone, in_words, keep
 from course_lib.train.scale.endings import world_size
 from course_lib.train.scale.journal import Journal
 from course_lib.train.scale.processes import (
@@ -30,6 +33,7 @@ from course_lib.train.scale.rows import draw
 from course_lib.train.scale.tasks import TASKS, WIDTHS, Task
 
 HELD_OUT = 16  # pieces that an evaluation reads
+DROPOUT = 1  # where its draws stand apart from those that a piece was made by
 
 
 def train(config: Config) -> int:
@@ -38,8 +42,8 @@ def train(config: Config) -> int:
     Raises ValueError, OSError, ConnectionError and FloatingPointError, in words.
     """
     check_share(config, world_size())
-    with joined() as here:
-        say = print if here.first else _silent
+    with joined() as here, alone(config) if here.first else nullcontext():
+        say = partial(print, flush=True) if here.first else _silent
         prepare(config, here, say)
         task = TASKS[config.model](config, corpus.folder(config))
         run = Run(config, task, here, say)
@@ -57,12 +61,22 @@ def prepare(config: Config, here: Here, say=print) -> None:
         snapshots.sweep(config.out)
         corpus.prepare(config, say)
 
-    with ThreadPoolExecutor(1) as worker:
-        job = worker.submit(make) if here.first else None
-        while here.add_up(torch.tensor(float(bool(job and not job.done())))):
-            time.sleep(0.01 if here.world == 1 else 1)
-        if job:
-            job.result()
+    if here.world == 1:
+        return make()
+    made = Future()
+
+    def work():
+        try:
+            made.set_result(make())
+        except BaseException as error:  # told where the process waits for it
+            made.set_exception(error)
+
+    if here.first:
+        Thread(target=work, daemon=True).start()  # it keeps nobody who is asked to end
+    while here.add_up(torch.tensor(float(here.first and not made.done()))):
+        time.sleep(1)
+    if here.first:
+        made.result()
     here.wait()  # where that failed, the first process is gone
 
 
@@ -105,33 +119,33 @@ class Run:
         torch.manual_seed(config.seed)
         self.bare = task.model()
         d_model, _, layers = WIDTHS[config.model][config.size]
-        self.shape = arithmetic.shape_of(self.bare, layers, d_model, task.per_row)
+        self.shape = arithmetic.shape_of(self.bare, layers, d_model, task.per_row, task.read_out)
         self.model = share_out(self.bare, config, here)
         self.optimiser = optimiser_of(self.bare, config)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
-        self.peak = config.peak or arithmetic.peak_of(here.device)
-        self.done = snapshots.newest(config.out, say)
+        self.chip = torch.cuda.get_device_name(here.device) if here.device.type == "cuda" else here.device.type
+        self.peak = config.peak or arithmetic.peak_of(self.chip)
+        found = snapshots.newest(config.out, say) if here.first else 0  # one looks, for all
+        self.done = int(here.add_up(torch.tensor(found)))
         if self.done:
             snapshots.load(config.out, self.done, self.bare, self.optimiser)
         self.unread: list[tuple[Tensor, float]] = []
-        self.journal = Journal(config.out, here.first, config.tensorboard)
+        self.journal = Journal(config.out, here.first, config.tensorboard, self.done)
 
     def in_words(self) -> str:
         """What is about to be trained, by whom."""
         c, shape = self.config, self.shape
         work = arithmetic.flops_per_token(shape)
-        device = torch.cuda.get_device_name() if self.here.device.type == "cuda" else self.here.device.type
         peak = f"of a peak of {self.peak:.3g}" if self.peak else "of a peak that is not known: --peak names it"
         start = f"Goes on after step {self.done}." if self.done else "Begins."
         return (
             f"{c.model} {c.size}: {shape.weights:,} weights, {work:.3g} FLOPs a token, {peak}\n{in_words(c)}\n"
-            f"{self.here.world} processes on {device}, {c.batch * self.task.per_row:,} tokens a step. {start}"
+            f"{self.here.world} processes on {self.chip}, {c.batch * self.task.per_row:,} tokens a step. {start}"
         )
 
     def go(self, wishes: Wishes, ahead: ThreadPoolExecutor) -> int:
         """Take the steps that are left -> 0, or 128 and the signal that ended them."""
         c, began, counted = self.config, time.perf_counter(), self.done
-        self.journal.cut(self.done)
         coming = ahead.submit(self.pieces, self.done)
         while self.done < c.steps:
             pieces = coming.result()
@@ -146,12 +160,12 @@ class Run:
                 now = time.perf_counter()
                 self._tell(self.done - counted, now - began)
                 began, counted = now, self.done
+            left = time.perf_counter()
             if self.done % c.evaluate_every == 0 or self.done == c.steps:
                 self.evaluate()
-                began = time.perf_counter()
             if self.done % c.save_every == 0 or self.done == c.steps or asked:
                 self.save()
-                began = time.perf_counter()
+            began += time.perf_counter() - left  # neither is a step
             if asked:
                 self.say(f"Stopped after step {self.done} of {c.steps}, which is kept: the same command goes on.")
                 return 128 + asked
@@ -168,15 +182,15 @@ class Run:
         """One step of the optimiser along the gradient of all processes' pieces; what it saw stays on the device."""
         c, here, model = self.config, self.here, self.model
         factor = cosine(self.done, c.steps, c.warmup)
-        torch.manual_seed(draw(c.seed, self.done, here.rank))  # what dropout draws follows from the step too
         answers = [sum(terms) for terms in zip(*map(self.task.answers, pieces), strict=True)]
         total = here.add_up(here.put(answers))
         self.optimiser.zero_grad(set_to_none=True)
         model.train()
         share = torch.zeros((), device=here.device)
-        for k, piece in enumerate(pieces):
+        for k, piece in zip(here.share(c.pieces), pieces, strict=True):
             piece = to_device(piece, here.device)
-            with together_only_if(k == len(pieces) - 1, model):
+            torch.manual_seed(draw(c.seed, self.done, k, DROPOUT))  # what it draws follows from the place as well
+            with together_only_if(k + here.world >= c.pieces, model):
                 with computing(model, c, here):
                     loss = (self.task.nats(model, piece) / total.clamp(min=1)).sum()
                 (loss * here.world).backward()  # the processes average their gradients, and the sum is wanted
@@ -186,9 +200,9 @@ class Run:
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
         self.optimiser.step()
-        place = torch.arange(here.world + 1, device=here.device)
+        place = torch.arange(2 * here.world, device=here.device)  # each process's loss, then each one's wish
         wish = float(wishes.signal if wishes else 0)
-        seen = torch.where(place == here.rank, share, torch.where(place == here.world, wish, 0.0))
+        seen = torch.where(place == here.rank, share, torch.where(place == here.world + here.rank, wish, 0.0))
         self.unread.append((torch.cat([here.add_up(seen), norm[None]]), factor))
         self.done += 1
 
@@ -201,15 +215,16 @@ class Run:
             return 0
         seen, factors = torch.stack([row for row, _ in self.unread]).tolist(), [factor for _, factor in self.unread]
         first, self.unread, lines, asked = self.done - len(seen) + 1, [], [], 0.0
-        for step, ((*shares, wish, norm), factor) in enumerate(zip(seen, factors, strict=True), start=first):
-            asked = max(asked, wish)
+        for step, ((*row, norm), factor) in enumerate(zip(seen, factors, strict=True), start=first):
+            shares, wishes = row[: self.here.world], row[self.here.world :]
+            asked = max(asked, *wishes)
             if not math.isfinite(sum(shares) + norm):
                 whose = [rank for rank, share in enumerate(shares) if not math.isfinite(share)]
                 self._fail(step, sum(shares), norm, whose)
             lines.append({"step": step, "loss": sum(shares), "norm": norm, "lr": self.rates[-1] * factor})
         self.journal.write(*lines)
         self.last = lines[-1]["loss"]
-        return min(int(asked), 64)
+        return int(asked)
 
     @torch.no_grad()
     def evaluate(self) -> None:
@@ -218,16 +233,14 @@ class Run:
             return
         here, config = self.here, self.config
         self.model.eval()
-        nats, answers = None, None
-        per_process = max(1, HELD_OUT // here.world)
-        for k in range(per_process):
-            piece = to_device(self.task.held_out(k * here.world + here.rank), here.device)
+        nats, answers = 0.0, 0.0
+        for k in here.share(-(-HELD_OUT // here.world) * here.world):  # as many for each: FSDP computes together
+            piece = to_device(self.task.held_out(k), here.device)
             with computing(self.model, config, here):
                 seen = self.task.nats(self.model, piece)
-            nats = seen if nats is None else nats + seen
-            counts = here.put(self.task.answers(piece))
-            answers = counts if answers is None else answers + counts
-        loss = (here.add_up(nats.float()) / here.add_up(answers).clamp(min=1)).sum().item()
+            nats = nats + seen.float() * (k < HELD_OUT)
+            answers = answers + here.put(self.task.answers(piece)) * (k < HELD_OUT)
+        loss = (here.add_up(nats) / here.add_up(answers).clamp(min=1)).sum().item()
         self.journal.write({"step": self.done, "held_out": loss})
         self.say(f"step {self.done:7}  held out {loss:.4f}")
 

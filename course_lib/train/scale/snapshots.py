@@ -1,8 +1,9 @@
 """Where a training stood, on disk: written beside its place by all processes and renamed when it is whole.
 
 PyTorch's distributed checkpoint: each process writes what it holds, and any number of processes reads it, whether they
-share weights out or not. A snapshot lies between two steps. Its list of contents is a pickle, which runs code when it
-is read: open only snapshots that you, or somebody you trust, have written. `weights` is plain numbers.
+share weights out or not. A snapshot lies between two steps, and is whole when all its files are there in their size.
+Its list of contents is a pickle, which runs code when it is read: open only snapshots that you, or somebody you trust,
+have written. `weights` is plain numbers.
 """
 
 import json
@@ -22,7 +23,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 
 from course_lib.data.beside import beside, write_beside
-from course_lib.train.scale.endings import lost
+from course_lib.train.scale.endings import first_line, lost
 from course_lib.train.scale.processes import Here
 
 CONTENTS, WEIGHTS = "contents.json", "model.safetensors"
@@ -34,7 +35,7 @@ def place_of(out: str | Path, step: int) -> Path:
 
 
 def newest(out: str | Path, say=print) -> int:
-    """After how many steps the newest whole snapshot was taken; 0 where there is none."""
+    """After how many steps the newest whole snapshot in this folder was taken; 0 where there is none."""
     for place in sorted(Path(out).glob("step-*"), reverse=True):
         if _is_whole(place):
             return int(place.name.removeprefix("step-"))
@@ -43,7 +44,7 @@ def newest(out: str | Path, say=print) -> int:
 
 
 def save(out: str | Path, step: int, model: nn.Module, optimiser, here: Here, keep: int) -> None:
-    """Write a snapshot; older ones than the newest `keep` go. Raises OSError, on every process, where it cannot be."""
+    """Write a snapshot, and keep it and those before it, `keep` in all. Raises OSError, on all, where it cannot be."""
     place = place_of(out, step)
     new = place.with_name(f".{place.name}.part")
     if here.first:
@@ -66,7 +67,9 @@ def save(out: str | Path, step: int, model: nn.Module, optimiser, here: Here, ke
         write_beside(new / CONTENTS, json.dumps(sizes))
         shutil.rmtree(place, ignore_errors=True)  # one that was not whole
         os.replace(new, place)
-        for old in sorted(Path(out).glob("step-*"))[:-keep]:
+        places = sorted(Path(out).glob("step-*"))
+        before = [one for one in places if one <= place]  # those behind it were damaged, and the run took them anew
+        for old in {*places} - {*before[-keep:]}:
             shutil.rmtree(old, ignore_errors=True)
     here.wait()
 
@@ -92,7 +95,7 @@ def weights(out: str | Path, model: nn.Module, here: Here) -> Path:
     whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     if here.first:
         with beside(path) as new:
-            save_file({name: tensor.clone().contiguous() for name, tensor in whole.items()}, new)
+            save_file({name: tensor.contiguous() for name, tensor in whole.items()}, new)
     here.wait()
     return path
 
@@ -132,5 +135,4 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 def _why(error: BaseException) -> str:
     """What went wrong, in a line: of a failure on several processes the first one's."""
-    inner = next(iter(_causes(error)), error)
-    return (str(inner).strip() or type(inner).__name__).partition("\n")[0][:200]
+    return first_line(next(iter(_causes(error)), error))

@@ -2,7 +2,8 @@
 
 A task gives `model()`, `piece(step, k)` and `held_out(k)`, batches on the CPU that follow from their place alone;
 `answers(batch)`, how many answers each term of its loss has, and `nats(model, batch)`, the sums over them. The loss of
-a step is the sum of its terms' means over all pieces, whoever computes them.
+a step is the sum of its terms' means over all pieces, whoever computes them. `per_row` are the places of a row, and
+`read_out` the share of them that scores are computed for.
 """
 
 import json
@@ -28,6 +29,7 @@ WIDTHS = {
     "bert": {"tiny": (64, 4, 2), "110m": (768, 12, 12), "340m": (1024, 16, 24)},
     "vit": {"tiny": (64, 4, 2), "86m": (768, 12, 12), "304m": (1024, 16, 24), "632m": (1280, 16, 32)},
 }  # fmt: skip
+ASKED = 0.15  # of BERT's pieces (Devlin et al., 2019, section 3.1)
 ELSEWHERE = 1 << 32  # steps of pieces that are held out, far from any step
 
 
@@ -39,7 +41,7 @@ class NextToken:
         self.windows = Windows(Tokens(place, "train"), config.tokens, config.seed)
         held = Tokens(place, "validation") if "validation" in self.windows.tokens.index["splits"] else ()
         self.held = Windows(held, config.tokens, 0) if len(held) > config.tokens else None
-        self.per_row = config.tokens
+        self.per_row, self.read_out = config.tokens, 1.0
 
     def model(self) -> nn.Module:
         return gpt(self.config.size, self.vocab_size, self.config.tokens)
@@ -70,7 +72,7 @@ class MaskedPieces:
         _check_text(len(self.text), config.tokens)
         held = Tokens(place, "validation") if "validation" in self.text.index["splits"] else ()
         self.held = held if len(held) > config.tokens else None
-        self.per_row = config.tokens
+        self.per_row, self.read_out = config.tokens, ASKED
 
     def model(self) -> nn.Module:
         return bert(self.config.size, self.vocab_size, self.config.tokens)
@@ -92,7 +94,7 @@ class MaskedPieces:
         return [len(batch.answers), len(batch.follows)]
 
     def nats(self, model: nn.Module, batch) -> Tensor:
-        words, pairs = model(batch.ids, batch.segments, batch.mask, batch.places)
+        words, pairs = model(batch.ids, batch.segments, None, batch.places)  # rows of a batch are as long as each other
         asked = F.cross_entropy(words, batch.answers, reduction="sum")
         return torch.stack([asked, F.cross_entropy(pairs, batch.follows, reduction="sum")])
 
@@ -108,7 +110,7 @@ class Labels:
         self.labels = {split: np.load(place / f"labels-{split}.npy", mmap_mode="r") for split in corpus.SPLITS}
         self.order = Order(len(self.labels["train"]), config.seed)
         self.mirrored = config.data != "digits"
-        self.per_row = (config.image // config.patch) ** 2 + 1
+        self.per_row, self.read_out = (config.image // config.patch) ** 2 + 1, 1.0
 
     def _images(self, split: str) -> np.ndarray:
         path, shape = self.place / f"images-{split}.bin", tuple(self.shapes[split])

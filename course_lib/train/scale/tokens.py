@@ -21,8 +21,9 @@ class Writer:
     """Appends documents to a folder of shards, each shard written beside its place and renamed when it is full.
 
     about: what the index says besides (source, tokenizer). A document lies in one shard, so a shard may be somewhat
-    longer than `shard`. After a killed process a new `Writer` goes on behind the last whole shard; `state` then holds
-    what was handed to `end_of_document` there. Raises ValueError for another corpus in the folder.
+    longer than `shard`. After a killed process a new `Writer` goes on behind the last whole shards: `state` holds what
+    was handed to `add` there. Where nothing was, or the corpus is whole, it begins anew. Raises ValueError for another
+    corpus in the folder.
     """
 
     def __init__(self, folder: str | Path, vocab_size: int, about: dict, shard: int = SHARD):
@@ -33,8 +34,11 @@ class Writer:
         if (self.folder / INDEX).exists():
             found = read_index(self.folder)
             _check_same_corpus(self.folder, found, self.index)
-            self.index = found
+            if found["state"] is not None and not found["whole"]:
+                self.index = found
         self.waiting: dict[str, list[np.ndarray]] = {}
+        self.tokens = {split: sum(part["tokens"] for part in parts) for split, parts in self.index["splits"].items()}
+        self.waits = 0
 
     @property
     def state(self) -> object:
@@ -43,32 +47,33 @@ class Writer:
 
     def written(self, split: str) -> int:
         """Tokens of a split so far, those that still wait included."""
-        waiting = sum(map(len, self.waiting.get(split, [])))
-        return waiting + sum(part["tokens"] for part in self.index["splits"].get(split, []))
+        return self.tokens.get(split, 0)
 
     def add(self, split: str, ids: Iterable[int] | np.ndarray, state: object = None) -> None:
-        """A document's ids; `state`: what a reader of the source needs to go on behind it."""
-        self.waiting.setdefault(split, []).append(np.asarray(ids, dtype=self.dtype))
-        if sum(map(len, self.waiting[split])) >= self.shard:
-            self._write(split, state)
+        """A document's ids, if it has any; `state`: what a reader of the source needs to go on behind it."""
+        ids = np.asarray(ids, dtype=self.dtype)
+        if not len(ids):
+            return
+        self.waiting.setdefault(split, []).append(ids)
+        self.tokens[split] = self.written(split) + len(ids)
+        self.waits += len(ids)
+        if self.waits >= self.shard:
+            self._write(state)
 
     def close(self) -> None:
         """Write what waits, and mark the corpus as whole."""
-        for split in [*self.waiting]:
-            self._write(split, None)
         self.index["whole"] = True
-        self._write_index()
+        self._write(None)
 
-    def _write(self, split: str, state: object) -> None:
-        ids = np.concatenate(self.waiting.pop(split) or [np.empty(0, self.dtype)])
-        parts = self.index["splits"].setdefault(split, [])
-        name = f"{split}-{len(parts):05d}.bin"
-        write_beside(self.folder / name, ids.tobytes())
-        parts.append({"file": name, "tokens": len(ids)})
+    def _write(self, state: object) -> None:
+        """All that waits, of every split: `state` stands behind all of it. The index comes last."""
+        for split, documents in self.waiting.items():
+            parts = self.index["splits"].setdefault(split, [])
+            name = f"{split}-{len(parts):05d}.bin"
+            write_beside(self.folder / name, np.concatenate(documents).tobytes())
+            parts.append({"file": name, "tokens": sum(map(len, documents))})
+        self.waiting, self.waits = {}, 0
         self.index["state"] = state
-        self._write_index()
-
-    def _write_index(self) -> None:
         write_beside(self.folder / INDEX, json.dumps(self.index, indent=1) + "\n")
 
 
