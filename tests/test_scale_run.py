@@ -133,6 +133,43 @@ def test_recomputing_changes_nothing(whole, begun):
     assert same_curve(out, whole("gpt"))
 
 
+COMPILED = """
+import sys
+from functools import partial
+import torch
+torch.compile = partial(torch.compile, backend="aot_eager")  # needs no compiler
+from course_lib.train import __main__ as command
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(("n", "parallel"), [(1, "ddp"), (2, "fsdp")])
+def test_compiling_and_recomputing_agree(whole, begun, n, parallel):
+    out = begun("gpt")
+    how = (
+        "gpt",
+        "--steps",
+        5,
+        "--out",
+        out,
+        "--parallel",
+        parallel,
+        "--warmup",
+        STEPS // 10,
+        "--compile",
+        "--recompute",
+    )
+    found = run(n, *how, command=("-c", COMPILED))
+    assert [one.status for one in found] == [0] * n, found
+    assert abs(losses(out)[1] - losses(whole("gpt"))[1]) <= 1e-5
+
+
+def test_without_a_compiler_it_is_said(begun):
+    without = "import os; os.environ['CXX'] = '/nonexistent'\n" + COMPILED.replace("torch.compile =", "other =")
+    [found] = run(1, "gpt", "--steps", 5, "--out", begun("gpt"), "--compile", command=("-c", without))
+    assert found.status == 1 and "Train without --compile" in found.said and "Traceback" not in found.said, found
+
+
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_half_precision_learns_as_well(whole, begun, parallel):
     out = begun("gpt")

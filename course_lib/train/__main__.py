@@ -57,6 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
         if type(error).__name__ == "OutOfMemoryError":
             say_once("Stopped: the device has no memory left. Smaller pieces (--micro), --recompute, --parallel fsdp.")
             return 1
+        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            say_once(f"Stopped: torch.compile cannot do it here ({first_line(error)}). Train without --compile.")
+            return 1
         if not lost(error):
             raise
         say_once(
