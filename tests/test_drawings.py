@@ -30,12 +30,6 @@ def test_painted_text_breaks_lines_and_keeps_every_character(text):
     picture(ax, "x")
 
 
-def test_painted_texts_with_room_for_as_many_lines_are_as_tall_as_each_other():
-    short, long, longer = (painted_text(text, np.zeros(len(text)), lines=5) for text in ("a", "a\n" * 5, "a\n" * 6))
-    heights = [ax.figure.get_figheight() for ax in (short, long, longer)]
-    assert heights[0] == heights[1] < heights[2]
-
-
 def test_painted_text_and_unrolled_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="2 numbers for 3 characters"):
         painted_text("abc", [1, 2])

@@ -79,7 +79,6 @@ def painted_text(
     ax: Axes | None = None,
     *,
     width: int = 64,
-    lines: int = 0,
     limit: float = 1.0,
     title: str = "",
     label: str = "",
@@ -87,7 +86,6 @@ def painted_text(
     """Text with one number a character painted behind it: purple below zero, orange above, full colour at `limit`.
 
     A line breaks at a newline and after `width` characters; the newline keeps its colour, as a square of its own.
-    lines: for how many lines there is room at least, so that a control's pictures are as tall as each other.
     """
     values = array(values)
     if len(values) != len(text):
@@ -99,7 +97,6 @@ def painted_text(
             colours.append([])
         rows[-1] += character
         colours[-1].append(value)
-    rows += [""] * (lines - len(rows))
     grid = np.full((len(rows), width), np.nan)
     for r, row in enumerate(colours):
         grid[r, : len(row)] = row
