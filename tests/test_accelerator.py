@@ -310,7 +310,7 @@ def a_step_at_scale(model, optimiser):
     config = configured(model, optimiser=optimiser, tokens=20, batch=8, micro=4, out="/nowhere")
     task = TASKS[model].__new__(TASKS[model])
     sizes, piece = AT_SCALE[model]
-    vars(task).update(config=config, per_row=9, read_out=1.0, **sizes)
+    vars(task).update(config=config, per_row=9, reach=9, read_out=1.0, **sizes)
     with torch.device("chip"):
         network = task.model()
     network.to = lambda device: network

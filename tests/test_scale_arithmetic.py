@@ -41,7 +41,7 @@ def test_tables_that_are_only_looked_up_cost_nothing():
 
 
 def test_a_bert_reads_out_where_it_is_asked_alone():
-    """Its other head and the layer before the scores are left out of the count: 2 % of it."""
+    """Its other head is counted at every place, and so is the layer before the scores: 2 % too much."""
     length, asked = 500, 75
     with torch.device("meta"):
         model = bert("110m", 30_528, length)
@@ -49,7 +49,7 @@ def test_a_bert_reads_out_where_it_is_asked_alone():
         with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
             sum(part.sum() for part in model(ids, ids, None, places)).backward()
     shape = arithmetic.shape_of(model, 12, 768, length, asked / length)
-    assert abs(arithmetic.flops_per_token(shape) * 2 * length / counter.get_total_flops() - 1) < 0.02
+    assert 0 < arithmetic.flops_per_token(shape) * 2 * length / counter.get_total_flops() - 1 < 0.02
 
 
 def kept_by(model: nn.Module, ids: torch.Tensor, half: bool = False, scored: bool = False) -> int:
@@ -122,8 +122,7 @@ def test_the_state_of_a_training_takes_what_the_formula_says(optimiser, bytes_a_
         4 * m.numel() for m in moments
     )
     weights = sum(p.numel() for p in model.parameters())
-    assert held == arithmetic.state_bytes(weights, optimiser, matrices)
-    assert bytes_a_weight * matrices + 16 * (weights - matrices) == held
+    assert held == bytes_a_weight * matrices + arithmetic.state_bytes(weights - matrices)
     assert arithmetic.state_bytes(weights, processes=8) == 2 * weights
 
 
@@ -161,6 +160,7 @@ def test_days_follow_from_work():
         ("Tesla V100-SXM2-16GB", 125e12),
         *((unknown, None) for unknown in ("NVIDIA L40", "NVIDIA T400", "NVIDIA GeForce RTX 4090 Laptop GPU", "cpu")),
         *((unknown, None) for unknown in ("NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 D", "NVIDIA A10", "")),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", None),
     ],
 )
 def test_a_peak_is_known_for_chips_of_the_list_alone(name, peak):

@@ -28,7 +28,7 @@ def test_a_batch_that_is_asked_for_alone_is_read_in_pieces_that_fit():
         ({"model": "rnn"}, "There is no model 'rnn' to train: gpt, bert, vit."),
         ({"size": "huge"}, "There is no gpt of size 'huge': tiny,"),
         ({"batch": 3, "micro": 2}, "A batch of 3 rows is not made of pieces of 2"),
-        ({"steps": 0}, "--steps must be a whole number, 1 or more; got 0."),
+        ({"steps": -1}, "--steps must be a whole number, 0 or more; got -1."),
         ({"save_every": 0}, "--save-every must be a whole number"),
         ({"lr": float("nan")}, "--lr must be a number of 0 or more; got nan."),
         ({"clip": -1.0}, "--clip must be a number"),
@@ -60,9 +60,11 @@ def test_a_run_goes_on_as_it_was_begun_but_may_be_computed_otherwise(tmp_path):
 
 def test_pieces_are_shared_out_equally_or_the_command_says_how():
     check_share(configured("gpt"), 4)
-    with pytest.raises(ValueError, match="A step of 2 rows has 1 pieces of 2, and 2 processes .* --micro 1, or"):
+    with pytest.raises(ValueError, match="A step of 2 rows has 1 pieces of 2, and 2 processes .* --micro 1 in a new"):
         check_share(configured("gpt", batch=2, micro=2), 2)
-    with pytest.raises(ValueError, match="and 3 processes cannot take equal shares of them: ask for --batch 18"):
+    with pytest.raises(
+        ValueError, match="and 3 processes cannot take equal shares of them: start 2, or ask for --batch 18"
+    ):
         check_share(configured("gpt"), 3)
     with pytest.raises(ValueError, match="--batch 8"):
         check_share(configured("gpt", batch=4), 8)

@@ -143,8 +143,8 @@ sys.exit(command.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(("n", "parallel"), [(1, "ddp"), (2, "fsdp")])
-def test_compiling_and_recomputing_agree(whole, begun, n, parallel):
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_compiling_and_recomputing_agree(whole, begun, parallel):
     out = begun("gpt")
     how = (
         "gpt",
@@ -159,9 +159,10 @@ def test_compiling_and_recomputing_agree(whole, begun, n, parallel):
         "--compile",
         "--recompute",
     )
-    found = run(n, *how, command=("-c", COMPILED))
-    assert [one.status for one in found] == [0] * n, found
-    assert abs(losses(out)[1] - losses(whole("gpt"))[1]) <= 1e-5
+    found = run(2, *how, command=("-c", COMPILED))
+    assert [one.status for one in found] == [0, 0], found
+    reference = losses(whole("gpt"))  # of 50 steps, but while the rate rises those are the same
+    assert max(abs(loss - reference[step]) for step, loss in losses(out).items()) <= 1e-5
 
 
 def test_without_a_compiler_it_is_said(begun):
@@ -195,7 +196,7 @@ def test_a_killed_process_ends_the_rest_in_a_sentence_and_nothing_is_lost(whole,
     statuses = (found[victim].status, found[1 - victim].status)
     assert statuses in ((-signal.SIGKILL, 1), (-signal.SIGKILL, 0), (0, 0)), found  # 0: it came behind the last step
     if found[1 - victim].status:
-        assert "another process of this run has ended" in found[1 - victim].said
+        assert "another process of this run has ended, or cannot be reached" in found[1 - victim].said
         assert "Traceback" not in found[1 - victim].said
     others = (1, 4, 2)[kill % 3]  # and it goes on with another number of them
     again = run(others, *how)
@@ -309,7 +310,7 @@ def test_an_address_in_use_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--batch", 2, "--micro", 2), "2 processes cannot take equal shares of them: ask for --micro 1"),
+        (("--batch", 2, "--micro", 2), "2 processes cannot take equal shares of them: start 1, or ask for --micro 1"),
         (("--data", "/no/such/file"), "neither plays, hub:name nor a text file"),
         (("--lr", "fast"), "argument --lr: invalid float value: 'fast'"),
         (("--lr", "1e30", "--micro", 8), "Stopped. Step 2: loss nan, gradient norm nan. There is no snapshot yet"),
@@ -364,8 +365,11 @@ def test_a_run_that_has_taken_no_step_may_be_asked_for_anew(tmp_path):
     short.write_text("To be, or not to be, that is the question. " * 30)
     found = run(1, "gpt", "--data", short, "--out", tmp_path / "run", "--tokens", 2000)
     assert found[0].status == 1 and "A row needs" in found[0].said
-    found = run(1, "gpt", "--out", tmp_path / "run", "--steps", 2)
+    found = run(1, "gpt", "--out", tmp_path / "run", "--steps", 0)  # the data alone
     assert found[0].status == 0 and "Making the tokens of plays" in found[0].said, found
+    assert not list((tmp_path / "run").glob("*.safetensors"))
+    found = run(1, "gpt", "--out", tmp_path / "run", "--steps", 2)
+    assert found[0].status == 0 and "Making" not in found[0].said, found
     found = run(1, "gpt", "--out", tmp_path / "run", "--steps", 3)
     assert found[0].status == 1 and "holds a run with other settings: steps was 2 and is 3" in found[0].said
 

@@ -15,6 +15,7 @@ TEXT = Path(__file__).with_name("pages") / "scale.md"
 VOCABULARY = {"124m": 50_304, "1558m": 50_304, "7b": 32_000}  # GPT-2's and LLaMA's, filled up to a multiple of 64
 GATED = {"7b": 11_008}  # the width of its gated feed-forward networks
 AUTOCAST = 1.25  # times what a block keeps in bf16 throughout
+ROOM = 80e9  # bytes of an H100
 USED = 0.4  # of a chip's peak, for what is planned
 A100, H100, TPU_V4 = arithmetic.PEAKS["A100"], arithmetic.PEAKS["H100"], 275e12
 
@@ -100,6 +101,7 @@ def costs() -> str:
         arithmetic.recomputed_bytes(1, one.length, d, layers, block, 2)
         for block, one, (d, _, layers) in zip(blocks, shapes, width, strict=True)
     ]
+    alone = [arithmetic.state_bytes(one.weights) < ROOM for one in shapes]
     scores = [
         arithmetic.read_out_bytes(1, one.length, VOCABULARY[size]) for size, one in zip(sizes, shapes, strict=True)
     ]
@@ -116,7 +118,7 @@ def costs() -> str:
         row("kept by the loss, a row of tokens (float32)", [f"{n / 1e9:.2f} GB" for n in scores]),
         row("tokens of the run", [f"{n / 1e9:,.0f} billion" for n in tokens]),
         row("FLOPs of the run", [f"{one:.2g}" for one in work]),
-        row("on one H100", [_time(one, 1) for one in work]),
+        row("on one H100", [_time(one, 1) if fits else "has no room" for one, fits in zip(work, alone, strict=True)]),
         row("on eight", [_time(one, 8) for one in work]),
         row("on 64", [_time(one, 64) for one in work]),
         row("tokens a day on eight", [_billions(8, one) for one in shapes]),

@@ -11,6 +11,7 @@ from course_lib.train.scale.endings import first_line, lost, say_once
 HELP = {
     "data": "plays, a text file, hub:name[:config]; for vit: digits, fashion, hub:name[:config]",
     "out": "the run's folder; a run that lies there goes on from its newest whole snapshot",
+    "steps": "of the whole training; 0: the data are made, and no step is taken",
     "batch": "rows in a step, of all processes together",
     "micro": "rows that a process reads at a time",
     "tokens": "tokens of a row",
@@ -55,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         say_once(f"Not trained: {error}" if not isinstance(error, FloatingPointError) else f"Stopped. {error}")
     except RuntimeError as error:
         if type(error).__name__ == "OutOfMemoryError":
-            say_once("Stopped: the device has no memory left. Smaller pieces (--micro), --recompute, --parallel fsdp.")
+            say_once("Stopped: the device has no memory left. Try --recompute, --parallel fsdp, or a new --micro.")
             return 1
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             say_once(f"Stopped: torch.compile cannot do it here ({first_line(error)}). Train without --compile.")
@@ -63,8 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not lost(error):
             raise
         say_once(
-            "Stopped: another process of this run has ended, so no step can be finished. Start the same command again, "
-            "with as many processes or others: it goes on from the newest whole snapshot. "
+            "Stopped: another process of this run has ended, or cannot be reached, so no step can be finished. Start "
+            "the same command again, with as many processes or others: it goes on from the newest whole snapshot. "
             f"(PyTorch said: {first_line(error)})"
         )
     except KeyboardInterrupt:

@@ -14,27 +14,29 @@ PEAKS = {
     "H200 NVL": 835e12, "H200": 989e12, "H100 NVL": 835e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12,
     "A10G": 70e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12, "RTX 3090": 71e12, "T4": 65e12, "V100": 125e12,
 }  # fmt: skip
-LESS = r"(?! (?:Laptop|D|Ti|SUPER)\b)"  # chips of the same number that can do less, or more
+LESS = r"(?! (?:Laptop|D|Ti|SUPER)\b)(?!.* MIG\b)"  # chips of the same number that can do less, or more; parts of one
 
 
 @dataclass(frozen=True)
 class Shape:
     """What the costs of a model of blocks follow from.
 
-    idle: weights that a token does not multiply, on average. d_model: of attention, heads times their width.
+    idle: weights that a token does not multiply, on average. d_model: of attention, heads times their width. length:
+    places that attention looks at, on average.
     """
 
     weights: int
     idle: float
     d_model: int
     n_layers: int
-    length: int
+    length: float
 
 
-def shape_of(model: nn.Module, n_layers: int, d_model: int, length: int, read_out: float = 1.0) -> Shape:
+def shape_of(model: nn.Module, n_layers: int, d_model: int, length: float, read_out: float = 1.0) -> Shape:
     """The `Shape` of a model that computes scores at a share `read_out` of its places.
 
-    Tables of embeddings are only looked up, but for one that is the read-out once more.
+    Tables of embeddings are only looked up, but for one that is the read-out once more. A head that reads one place is
+    counted as if it read all, which is one or two parts in a hundred too many.
     """
     tables = [part.weight.numel() for part in model.modules() if isinstance(part, nn.Embedding)]
     read_out_is_a_table = not any(
@@ -59,13 +61,13 @@ def peak_of(name: str) -> float | None:
     return next((peak for chip, peak in PEAKS.items() if re.search(rf"\b{chip}\b{LESS}", name)), None)
 
 
-def state_bytes(weights: int, optimiser: str = "adamw", matrices: int = 0, processes: int = 1) -> float:
+def state_bytes(weights: int, processes: int = 1) -> float:
     """Weights, gradients and moments in float32, on each of so many processes that share them out (FSDP).
 
     AdamW keeps two moments a weight, 16 bytes a weight in all (Rajbhandari et al., 2020, section 3.1, count as much for
-    half precision); Muon keeps one for each weight of its `matrices`.
+    half precision); Muon keeps one, so 12 for a weight of its matrices.
     """
-    return (16 * weights - (4 * matrices if optimiser == "muon" else 0)) / processes
+    return 16 * weights / processes
 
 
 def block_bytes(rows: int, length: int, d_model: int, d_ff: int, heads: int, wide: int = 4, gated=False) -> int:

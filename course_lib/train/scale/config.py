@@ -30,9 +30,9 @@ class Config:
 
     Which piece holds what follows from seed, step and piece alone. So the number of processes changes no batch, and
     nothing but the number of steps has to be kept for a run to go on.
-    tokens: of a row (gpt, bert). lr: of AdamW; matrix_lr: of Muon's matrices. data: "plays", a text file, "digits",
-    "fashion", "hub:name" or "hub:name:config". tokenizer: see `corpus`. fetch: tokens, or images, to read of it.
-    HOW it is computed may change when a run goes on; everything else may not.
+    steps: 0 makes the data alone. tokens: of a row (gpt, bert). lr: of AdamW; matrix_lr: of Muon's matrices. data:
+    "plays", a text file, "digits", "fashion", "hub:name" or "hub:name:config". tokenizer: see `corpus`. fetch: tokens,
+    or images, to read of it. HOW it is computed may change when a run goes on; everything else may not.
     """
 
     model: str
@@ -135,7 +135,7 @@ def keep(config: Config) -> Config:
     out = Path(config.out)
     if (out / FILE).exists():
         old = kept(out)
-        if (out / LOG).exists():
+        if (out / LOG).exists() or any(out.glob("step-*")):
             _check_same(old, config)
         if any(getattr(old, name) != getattr(config, name) for name in OF_DATA):
             shutil.rmtree(out / FOLDER, ignore_errors=True)
@@ -145,10 +145,13 @@ def keep(config: Config) -> Config:
 
 @contextmanager
 def alone(config: Config) -> Iterator[None]:
-    """Inside, no other training writes to the run's folder. Raises ValueError where one does."""
+    """Inside, no other training writes to the run's folder. Raises ValueError where one does.
+
+    On a file system without locks nobody is kept out.
+    """
     out = Path(config.out)
     out.mkdir(parents=True, exist_ok=True)
-    with open(out / LOCK, "a") as lock:  # the lock goes with the process, however that ends
+    with open(out / LOCK, "a") as lock:
         _check_free(lock, out)
         yield
 
@@ -179,7 +182,7 @@ def _check(config: Config) -> None:
     for name, allowed in CHOICES.items():
         if getattr(config, name) not in allowed:
             raise ValueError(f"--{name} must be one of {', '.join(allowed)}; got {getattr(config, name)!r}.")
-    least = {"steps": 1, "batch": 1, "micro": 1, "warmup": 0, "fetch": 0, "seed": 0, "save_every": 1, "keep": 1,
+    least = {"steps": 0, "batch": 1, "micro": 1, "warmup": 0, "fetch": 0, "seed": 0, "save_every": 1, "keep": 1,
              "log_every": 1, "evaluate_every": 1, "tokens": 0 if config.model == "vit" else 2}  # fmt: skip
     if config.model == "vit":
         least |= {"image": 1, "patch": 1}
@@ -203,7 +206,9 @@ def _check_free(lock, out: Path) -> None:
     try:
         if fcntl:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError as error:
+        if not isinstance(error, BlockingIOError):
+            return
         raise ValueError(f"Another training writes to {out}: wait for it, or name another folder with --out.") from None
 
 

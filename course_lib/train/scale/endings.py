@@ -9,7 +9,7 @@ from pathlib import Path
 
 LAUNCH = ("MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
 BEGAN = time.time()
-LOST = ("peer", "connection", "socket", "gloo", "nccl", "timed out", "broken pipe")
+LOST = ("peer", "connection", "socket", "gloo", "remote process exited", "timed out", "broken pipe")
 
 
 def world_size() -> int:
@@ -39,5 +39,5 @@ def first_line(error: BaseException) -> str:
 
 
 def lost(error: BaseException) -> bool:
-    """Whether an error says that another process of the run is gone."""
+    """Whether an error says that another process of the run is gone, or cannot be reached."""
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in LOST)

@@ -26,7 +26,8 @@ from course_lib.train.device import pick_device
 from course_lib.train.scale.config import Config
 from course_lib.train.scale.endings import first_line
 
-PATIENCE = timedelta(minutes=5)  # how long a process waits for the others
+PATIENCE = timedelta(minutes=10)  # how long a process waits for the others
+AT_THE_END = timedelta(hours=3)  # while the first one writes the weights
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Here:
     def wait(self) -> None:
         """Until all are here."""
         if self.world > 1:
-            dist.barrier(device_ids=[self.device.index] if self.device.type == "cuda" else None)
+            dist.barrier()  # by gloo, which notices at once who is gone
 
 
 @contextmanager
@@ -86,7 +87,7 @@ def joined() -> Iterator[Here]:
         raise ConnectionError(f"The {world} processes could not meet at {address}: {first_line(error)}") from None
     try:
         yield Here(rank, world, device)
-        dist.barrier()
+        dist.barrier(timeout=AT_THE_END)
     finally:
         if dist.is_initialized() and sys.exc_info()[0] is None:
             dist.destroy_process_group()
@@ -102,7 +103,9 @@ def share_out(model: nn.Module, config: Config, here: Here) -> nn.Module:
     is recomputed keeps only what stands between its blocks, and computes each block once more on the way back (Chen et
     al., 2016).
     """
-    model.to(here.device)
+    shared = config.parallel == "fsdp" and here.world > 1
+    if not shared:  # else each block goes there when it is shared out: the whole may find no room
+        model.to(here.device)
     blocks = blocks_of(model)
     for block in blocks:
         if config.compile:  # one by one: they share their code, and gradients of one travel while others are computed
@@ -111,7 +114,8 @@ def share_out(model: nn.Module, config: Config, here: Here) -> nn.Module:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
     if here.world == 1:
         return model
-    if config.parallel == "ddp":
+    if not shared:
+        torch._dynamo.config.optimize_ddp = False  # it would cut compiled blocks into smaller parts
         return DistributedDataParallel(model, [here.device] if here.device.type == "cuda" else None)
     mesh = init_device_mesh(here.device.type, (here.world,))
     half = torch.bfloat16 if config.precision == "bf16" else None

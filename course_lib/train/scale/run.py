@@ -45,6 +45,8 @@ def train(config: Config) -> int:
     with joined() as here, alone(config) if here.first else nullcontext():
         say = partial(print, flush=True) if here.first else _silent
         prepare(config, here, say)
+        if not config.steps:
+            return 0
         task = TASKS[config.model](config, corpus.folder(config))
         run = Run(config, task, here, say)
         if here.first:
@@ -83,31 +85,28 @@ def prepare(config: Config, here: Here, say=print) -> None:
 def check_share(config: Config, world: int) -> None:
     """Raise ValueError where the pieces of a step cannot be shared out equally."""
     if config.pieces % world:
-        less = math.gcd(config.batch, config.micro)
-        while less > 1 and config.batch // less % world:
-            less -= 1
-            while config.batch % less:
-                less -= 1
-        way = f"--micro {less}" if not config.batch // less % world else f"--batch {-(-config.batch // world) * world}"
+        fewer = next(n for n in range(world, 0, -1) if config.pieces % n == 0)
+        rows = next((n for n in range(config.micro, 0, -1) if config.batch % (n * world) == 0), None)
+        way = f"--micro {rows}" if rows else f"--batch {-(-config.batch // world) * world}"
         raise ValueError(
             f"A step of {config.batch} rows has {config.pieces} pieces of {config.micro}, and {world} processes cannot "
-            f"take equal shares of them: ask for {way}, or for as many processes as divide the pieces."
+            f"take equal shares of them: start {fewer}, or ask for {way} in a new run."
         )
 
 
 def optimiser_of(model: nn.Module, config: Config) -> torch.optim.Optimizer:
-    """AdamW by its fused kernel, whose tables and vectors do not decay; or Muon for the matrices inside the blocks."""
+    """AdamW by its fused kernel; or Muon for the matrices inside the blocks. Biases and gains of norms do not decay."""
+    vectors = {"params": [weight for weight in model.parameters() if weight.ndim < 2], "weight_decay": 0.0}
     wide = [weight for weight in model.parameters() if weight.ndim > 1]
     if config.optimiser == "adamw":
-        groups = [{"params": wide}, {"params": [weight for weight in model.parameters() if weight.ndim < 2]}]
-        groups[1]["weight_decay"] = 0.0
+        groups = [{"params": wide}, vectors]
         return torch.optim.AdamW(groups, config.lr, (0.9, 0.95), weight_decay=config.weight_decay, fused=True)
     from course_lib.train.scale.matrices import SharedMuon, matrices_of
 
     inside = matrices_of(blocks_of(model))
     known = {id(weight) for weight in inside}
-    rest = [weight for weight in model.parameters() if id(weight) not in known]
-    groups = [{"params": inside, "matrices": True, "lr": config.matrix_lr}, {"params": rest, "matrices": False}]
+    tables = {"params": [weight for weight in wide if id(weight) not in known], "matrices": False}
+    groups = [{"params": inside, "matrices": True, "lr": config.matrix_lr}, tables, vectors | {"matrices": False}]
     return SharedMuon(groups, lr=config.lr, weight_decay=config.weight_decay)
 
 
@@ -119,7 +118,7 @@ class Run:
         torch.manual_seed(config.seed)
         self.bare = task.model()
         d_model, _, layers = WIDTHS[config.model][config.size]
-        self.shape = arithmetic.shape_of(self.bare, layers, d_model, task.per_row, task.read_out)
+        self.shape = arithmetic.shape_of(self.bare, layers, d_model, task.reach, task.read_out)
         self.model = share_out(self.bare, config, here)
         self.optimiser = optimiser_of(self.bare, config)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]

@@ -82,6 +82,7 @@ def load(out: str | Path, step: int, model: nn.Module, optimiser) -> None:
             warnings.simplefilter("ignore")
             dcp.load(state, checkpoint_id=place_of(out, step))
     except (dcp.api.CheckpointException, OSError, RuntimeError, ValueError) as error:
+        _check_all_here(error)
         raise ValueError(
             f"{place_of(out, step)} belongs to another model, or is damaged ({_why(error)}): name another "
             "folder with --out."
@@ -96,7 +97,6 @@ def weights(out: str | Path, model: nn.Module, here: Here) -> Path:
     if here.first:
         with beside(path) as new:
             save_file({name: tensor.contiguous() for name, tensor in whole.items()}, new)
-    here.wait()
     return path
 
 

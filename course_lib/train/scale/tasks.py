@@ -2,8 +2,8 @@
 
 A task gives `model()`, `piece(step, k)` and `held_out(k)`, batches on the CPU that follow from their place alone;
 `answers(batch)`, how many answers each term of its loss has, and `nats(model, batch)`, the sums over them. The loss of
-a step is the sum of its terms' means over all pieces, whoever computes them. `per_row` are the places of a row, and
-`read_out` the share of them that scores are computed for.
+a step is the sum of its terms' means over all pieces, whoever computes them. `per_row` are the places of a row, `reach`
+how many of them attention looks at, on average, and `read_out` the share of them that scores are computed for.
 """
 
 import json
@@ -41,7 +41,8 @@ class NextToken:
         self.windows = Windows(Tokens(place, "train"), config.tokens, config.seed)
         held = Tokens(place, "validation") if "validation" in self.windows.tokens.index["splits"] else ()
         self.held = Windows(held, config.tokens, 0) if len(held) > config.tokens else None
-        self.per_row, self.read_out = config.tokens, 1.0
+        self.per_row = self.reach = config.tokens
+        self.read_out = 1.0
 
     def model(self) -> nn.Module:
         return gpt(self.config.size, self.vocab_size, self.config.tokens)
@@ -73,6 +74,7 @@ class MaskedPieces:
         held = Tokens(place, "validation") if "validation" in self.text.index["splits"] else ()
         self.held = held if len(held) > config.tokens else None
         self.per_row, self.read_out = config.tokens, ASKED
+        self.reach = config.tokens * 7 / 12  # rows are whole, halves and quarters in turn
 
     def model(self) -> nn.Module:
         return bert(self.config.size, self.vocab_size, self.config.tokens)
@@ -110,7 +112,8 @@ class Labels:
         self.labels = {split: np.load(place / f"labels-{split}.npy", mmap_mode="r") for split in corpus.SPLITS}
         self.order = Order(len(self.labels["train"]), config.seed)
         self.mirrored = config.data != "digits"
-        self.per_row, self.read_out = (config.image // config.patch) ** 2 + 1, 1.0
+        self.per_row = self.reach = (config.image // config.patch) ** 2 + 1
+        self.read_out = 1.0
 
     def _images(self, split: str) -> np.ndarray:
         path, shape = self.place / f"images-{split}.bin", tuple(self.shapes[split])
