@@ -187,6 +187,19 @@ def test_a_piece_follows_from_its_place_alone(plays_of, model):
 
 
 @pytest.mark.slow
+def test_a_bert_looks_as_far_and_is_asked_as_often_as_is_counted(plays_of):
+    config = plays_of("bert")
+    task = TASKS["bert"](config, corpus.folder(config))
+    pieces = [task.piece(step, k) for step in range(100) for k in range(4)]
+    lengths = [piece.ids.shape[1] for piece in pieces]
+    ordinary = 1 - sum(3 / length for length in lengths) / len(lengths)  # [CLS] and both [SEP] are never asked for
+    asked = sum(len(piece.answers) / piece.ids.numel() for piece in pieces) / len(pieces)
+    assert {piece.ids.numel() for piece in pieces} == {config.micro * config.tokens}
+    assert abs(sum(lengths) / len(lengths) / task.reach - 1) < 0.1
+    assert abs(asked / ordinary / task.read_out - 1) < 0.05
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["gpt", "bert", "vit"])
 def test_the_nats_of_a_task_are_those_of_the_lesson(plays_of, model):
     """Their sums over their answers give the loss that the lesson's own function has."""
