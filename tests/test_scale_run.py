@@ -119,7 +119,7 @@ sys.exit(command.main(sys.argv[1:]))
 def test_dropout_follows_from_the_place_of_a_piece(whole, begun, tmp_path):
     out = begun("gpt")
     shutil.copytree(out, tmp_path / "other")
-    how, command = ("gpt", "--steps", 10), ("-c", WITH_DROPOUT)
+    how, command = ("gpt", "--steps", 10), WITH_DROPOUT
     found = run(1, *how, "--out", out, command=command) + run(2, *how, "--out", tmp_path / "other", command=command)
     assert [one.status for one in found] == [0] * 3, found
     assert same_curve(tmp_path / "other", out, 10)
@@ -159,7 +159,7 @@ def test_compiling_and_recomputing_agree(whole, begun, parallel):
         "--compile",
         "--recompute",
     )
-    found = run(2, *how, command=("-c", COMPILED))
+    found = run(2, *how, command=COMPILED)
     assert [one.status for one in found] == [0, 0], found
     reference = losses(whole("gpt"))  # of 50 steps, but while the rate rises those are the same
     assert max(abs(loss - reference[step]) for step, loss in losses(out).items()) <= 1e-5
@@ -167,7 +167,7 @@ def test_compiling_and_recomputing_agree(whole, begun, parallel):
 
 def test_without_a_compiler_it_is_said(begun):
     without = "import os; os.environ['CXX'] = '/nonexistent'\n" + COMPILED.replace("torch.compile =", "other =")
-    [found] = run(1, "gpt", "--steps", 5, "--out", begun("gpt"), "--compile", command=("-c", without))
+    [found] = run(1, "gpt", "--steps", 5, "--out", begun("gpt"), "--compile", command=without)
     assert found.status == 1 and "Train without --compile" in found.said and "Traceback" not in found.said, found
 
 
@@ -221,10 +221,15 @@ def test_torchrun_starts_the_same_command(whole, begun):
 
 def begun_to_log(out: Path) -> bool:
     """Whether a run has logged a step, within a minute."""
+    return until((out / "log.jsonl").exists)
+
+
+def until(true) -> bool:
+    """Whether `true()` comes true within a minute."""
     deadline = time.monotonic() + 60
-    while not (out / "log.jsonl").exists() and time.monotonic() < deadline:
+    while not (reached := true()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return (out / "log.jsonl").exists()
+    return reached
 
 
 @pytest.mark.parametrize("asked", [[1], [0, 1]], ids=["one", "both"])
@@ -262,7 +267,7 @@ sys.exit(command.main(sys.argv[1:]))
 
 def test_a_nan_in_one_process_ends_all_and_says_whose(begun):
     out = begun("gpt")
-    found = run(2, "gpt", *OFTEN, "--out", out, command=("-c", NAN_ON_ONE))
+    found = run(2, "gpt", *OFTEN, "--out", out, command=NAN_ON_ONE)
     assert [one.status for one in found] == [1, 1], found
     told = [one.said for one in found if "Stopped. Step 8: loss nan on process 1 of 2 alone" in one.said]
     assert len(told) == 1 and "The snapshot of step 5 is whole" in told[0]
@@ -271,7 +276,7 @@ def test_a_nan_in_one_process_ends_all_and_says_whose(begun):
 def test_a_full_disk_of_one_process_ends_all_and_what_was_there_is_whole(whole, begun):
     out = begun("gpt")
     how = ("gpt", *OFTEN, "--out", out, "--parallel", "fsdp")
-    assert run(2, *how, "--keep", 99, command=("-c", STOP_AT_10))[0].status == 0
+    assert run(2, *how, "--keep", 99, command=STOP_AT_10)[0].status == 0
     found = run(2, *how, largest={1: 100_000})
     assert [one.status for one in found] == [1, 1], found
     told = [one.said for one in found if "The snapshot of step 15 could not be written" in one.said]
@@ -350,8 +355,8 @@ sys.exit(command.main(sys.argv[1:]))
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_an_interrupt_while_data_are_made_ends_all_at_once(tmp_path, n):
-    processes = start(n, "gpt", "--out", tmp_path, command=("-c", SLOW_DATA + "\n"))
-    assert processes[0].stdout.readline() == "making\n"
+    processes = start(n, "gpt", "--out", tmp_path, command=SLOW_DATA)
+    assert until(lambda: processes[0].said == "making\n"), ended(processes, 1)
     for process in processes:
         process.send_signal(signal.SIGINT)
     found = ended(processes, 30)

@@ -5,6 +5,8 @@ And as an instructor shows it: `make present`, slide after slide, with controls 
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,7 @@ CONTROLS = [cell["id"] for cell in CELLS if "control" in cell["metadata"].get("t
 NOTES = [cell for cell in CELLS if cell["metadata"].get("slideshow", {}).get("slide_type") == "notes"]
 
 WRONG_STEP = "def my_step(x, h, w_x, w_h, b):\n    return x @ w_x + h @ w_h + b\n\n\ncheck(my_step)"
+PATIENCE_TO_START = 120_000  # milliseconds: the cell is the first of its kernel
 RIGHT_STEP = WRONG_STEP.replace("x @ w_x + h @ w_h + b", "(x @ w_x + h @ w_h + b).tanh()")
 
 
@@ -74,10 +77,6 @@ def test_every_control_moves_on_the_page_and_on_slides(lesson, errors, chromium,
     assert errors == []
 
 
-def solve_exercise(lesson):
-    return lesson.run("exercise-step", RIGHT_STEP)
-
-
 def test_a_quiz_gives_the_reason_for_each_answer(lesson, errors):
     right, wrong = right_and_wrong("sharing")
     reasons = dict(zip("ABCDEFGHIJ", (reason for _, reason in find_quiz("sharing").options), strict=False))
@@ -91,7 +90,7 @@ def test_a_quiz_gives_the_reason_for_each_answer(lesson, errors):
 def test_an_exercise_names_the_mistake_and_then_is_right(lesson, errors):
     verdict = lesson.run("exercise-step", WRONG_STEP)
     assert "not right yet" in verdict and "tanh is missing" in verdict
-    verdict = solve_exercise(lesson)
+    verdict = lesson.run("exercise-step", RIGHT_STEP)
     assert "my_step: right." in verdict and "1 of 6 exercises" in verdict
     assert errors == []
 
@@ -105,20 +104,26 @@ def test_notes_stay_folded_when_all_cells_are_run(lesson):
     first = NOTES[0]["id"]
     lesson.cell(first).locator("summary").click()
     assert minutes[first].is_visible(), "an instructor can open them"
+    lesson.cell(first).locator("summary").click()
+    assert minutes[first].is_hidden()
 
 
-def test_what_is_solved_outlives_the_kernel(lesson, errors):
-    solve_exercise(lesson)
-    right, _ = right_and_wrong("sharing")
-    answer(lesson, "sharing", right)
+def test_what_is_solved_outlives_the_kernel(lab, page_offline, console_errors):
+    """In a copy of the lesson: the kernel of the other tests lives on."""
+    copy = shutil.copy(lab.folder / "notebooks" / LESSON, lab.folder / "notebooks" / "copy.ipynb")
+    page_offline.goto(lab.first_page.replace("00_start_here.ipynb", "copy.ipynb") + "&reset")
+    lesson = Notebook(page_offline, Path(copy))
+    solved = f"from course_lib.lesson import check, quiz\n\n{RIGHT_STEP}"
+    assert "my_step: right." in lesson.run("exercise-step", solved, PATIENCE_TO_START)
+    lesson.run("quiz-sharing")
+    answer(lesson, "sharing", right_and_wrong("sharing")[0])
     lesson.choose("Kernel", "Restart Kernel…")
     lesson.page.get_by_role("dialog").get_by_role("button", name="Confirm").click()
     lesson.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
-    # The cell with the imports is folded: there is nothing to click into.
-    board = lesson.run("progress", "from course_lib.lesson import progress\n\nprogress('rnn_bptt')", patience=120_000)
+    board = lesson.run("progress", "from course_lib.lesson import progress\n\nprogress('rnn_bptt')", PATIENCE_TO_START)
     row = next(line for line in board.splitlines() if line.startswith("01"))
     assert re.findall(r"(\d+)/\d+", row) == ["1", "1"], row
-    assert errors == []
+    assert console_errors == []
 
 
 def test_the_slides_are_presented_with_controls_that_move(chromium, console_errors, tmp_path):
