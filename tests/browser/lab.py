@@ -27,6 +27,7 @@ NEWS_OFF = Path(sys.prefix) / "state" / "jupyter" / "labconfig"  # what the Make
 OWN_SAVES = ("@jupyterlab/docmanager-extension/plugin.jupyterlab-settings", {"autosave": False})
 # The Makefile drops them.
 NOT_OURS = {"PYTHONPATH", "PYTHONHOME", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "MPLBACKEND"}
+APP_IS_SEEN = "--LabApp.expose_app_in_browser=True"  # a page says when a save has ended
 PATIENCE = 60_000  # milliseconds; other tests run beside these
 STARTING = 240  # seconds for a server or a kernel to start: hundreds of files are read, and other tests run beside it
 
@@ -64,7 +65,7 @@ class Server:
         )
         with open(self._log, "w") as log:
             self._process = subprocess.Popen(
-                [*command, f"--ServerApp.root_dir={self.folder}", "--ServerApp.port=0", "--no-browser"],
+                [*command, f"--ServerApp.root_dir={self.folder}", "--ServerApp.port=0", "--no-browser", APP_IS_SEEN],
                 cwd=folder,
                 env=environment,
                 stdout=log,
@@ -205,11 +206,9 @@ class Notebook:
         self.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
 
     def saved(self) -> dict:
-        """The notebook as JupyterLab stores it now."""
+        """The notebook as JupyterLab stores it now.
 
-        def stored(answer):
-            return answer.request.method == "PUT" and f"/notebooks/{self.path.name}" in answer.url
-
-        with self.page.expect_response(stored):
-            self.page.keyboard.press("Control+S")
+        Asked by its command and not by its keys: it answers no key until the save before has ended, which no one sees.
+        """
+        self.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
         return json.loads(self.path.read_text())
