@@ -146,7 +146,7 @@ def _left_padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
 def _draw(probs: Tensor, generator: torch.Generator | None) -> Tensor:
     """One token a row by its probability, (B, V) -> (B,): the first whose clock rings, each ringing at the rate p.
 
-    So does torch.multinomial, which looks at the device besides.
+    So does torch.multinomial, which has the device itself stop the program where these are no probabilities.
     """
     waits = torch.empty_like(probs).exponential_(generator=generator)
     return (probs / waits.clamp(min=torch.finfo(probs.dtype).tiny)).argmax(dim=-1)  # a wait of 0 draws no p of 0

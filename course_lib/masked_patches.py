@@ -62,7 +62,9 @@ class MaskedAutoencoder(nn.Module):
     def painted(self, images: Tensor, seen: Tensor) -> Tensor:
         """The images, with what is hidden as the model paints it: (B, C, H, W)."""
         patches, true = self(images, seen), self._patches(images)
-        patches = patches.scatter(1, seen[:, :, None].expand(-1, -1, patches.shape[-1]), only_seen(true, seen))
+        patches = patches.scatter(
+            1, seen[:, :, None].expand(-1, -1, patches.shape[-1]), only_seen(true, seen).to(patches.dtype)
+        )
         return unpatchify(patches, *self.vit.config.size, channels=self.vit.config.channels)
 
     def _patches(self, images: Tensor) -> Tensor:

@@ -159,6 +159,8 @@ def _check_patches(patches: Tensor, height: int, width: int, channels: int) -> i
 def _check_seen(patches: Tensor, seen: Tensor) -> None:
     if seen.dtype != torch.int64:
         raise TypeError(f"seen must hold whole numbers (batch, n), the patches that are seen, int64; got {seen.dtype}.")
+    if seen.device != patches.device:
+        raise ValueError(f"seen is on {seen.device}, the patches on {patches.device}: move one of them.")
     B, N = patches.shape[:2]
     if seen.ndim != 2 or len(seen) != B or not 0 < seen.shape[1] <= N:
         raise ValueError(

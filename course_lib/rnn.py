@@ -89,10 +89,12 @@ class _Unroll(torch.autograd.Function):
         with full_precision(hs):
             if not torch.is_grad_enabled():
                 return tuple(bptt(*arguments, grad_hs, hs))
-            # create_graph=True: somebody wants the gradient of this gradient, so autograd takes it, and records it.
-            hs, wanted = unroll(*arguments), [a for a in arguments if a.requires_grad]
+            # create_graph=True: somebody wants the gradient of this gradient, so autograd takes it, and records it. By
+            # views, for an argument may have been computed from another: that way is the outer pass's, not this one's.
+            own = [a.view_as(a) for a in arguments]
+            hs, wanted = unroll(*own), [a for a in own if a.requires_grad]
             grads = iter(torch.autograd.grad(hs, wanted, grad_hs, create_graph=True))
-            return tuple(next(grads) if argument.requires_grad else None for argument in arguments)
+            return tuple(next(grads) if a.requires_grad else None for a in own)
 
 
 class RNN(nn.Module):

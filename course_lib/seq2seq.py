@@ -203,7 +203,7 @@ class Seq2Seq(nn.Module):
             place = torch.arange(1, source.shape[1] + 1, device=source.device)  # a real token makes it this long
             lengths = F.pad((source != PADDING) * place, (1, 0)).amax(dim=1)  # (B,)
         memory, state = self.encoder(source, lengths)
-        real = padding_mask(lengths, memory.shape[1]).to(memory.device)  # (B, S)
+        real = padding_mask(lengths, memory.shape[1]).to(memory.device, non_blocking=True)  # (B, S)
         _check_mask(mask, real)
         return self.decoder.start(state), memory, real if mask is None else mask & real
 

@@ -10,6 +10,7 @@ by `fit` in the loss.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+import numpy as np
 import torch
 import torch.nn as nn
 from torch import Tensor
@@ -53,6 +54,7 @@ def token_ids(name: str, ids, embed: nn.Embedding, shortest: int = 0) -> Tensor:
         raise TypeError(
             f"{name} must be token ids (batch, time), whole numbers; got {ids.dtype}: encode the text first."
         )
+    ids = ids.long()
     if ids.ndim != 2 or not len(ids) or ids.shape[1] < shortest:
         raise ValueError(f"{name} must be token ids (batch, time), not empty; got {ids.dtype}, {tuple(ids.shape)}.")
     if ids.device != embed.weight.device:
@@ -61,7 +63,7 @@ def token_ids(name: str, ids, embed: nn.Embedding, shortest: int = 0) -> Tensor:
         raise ValueError(
             f"{name} must hold ids from 0 to {embed.num_embeddings - 1}; got {int(ids.min())} ... {int(ids.max())}."
         )
-    return ids.long()
+    return ids
 
 
 def text_places(ids: Tensor, mask: Tensor | None = None, past: int = 0) -> Tensor:
@@ -115,6 +117,7 @@ def whole_lengths(lengths, longest: int, n_sequences: int | None = None) -> Tens
     """
     if not isinstance(lengths, Tensor):
         lengths = _as_tensor(_wanted(longest, n_sequences), lengths)
+    lengths = lengths.long() if _whole(lengths) else lengths
     fits = lengths.ndim == 1 and n_sequences in (None, len(lengths)) and (_whole(lengths) or not len(lengths))
     if not fits or visible(lengths) and ((lengths < 0) | (lengths > longest)).any():
         got = lengths.tolist() if visible(lengths) else f"{lengths.dtype}, {tuple(lengths.shape)}"
@@ -187,6 +190,8 @@ def _wanted(longest: int, n_sequences: int | None) -> str:
 
 def _as_tensor(wanted: str, values) -> Tensor:
     try:
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+            values = np.array(values, dtype=np.int64)  # PyTorch knows not every type and order that NumPy stores
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{wanted}, as a tensor, a NumPy array or a list; got {values!r:.80}.") from error

@@ -83,7 +83,7 @@ class Stacked(nn.Module):
                     if lengths is not None:  # behind its end a sequence keeps its state and puts out zeros
                         real = (t < lengths)[:, None]  # (B, 1)
                         now = tuple(torch.where(real, fresh, old) for fresh, old in zip(new, now, strict=True))
-                        hs[t] = new[0] * real
+                        hs[t] = new[0].masked_fill(~real, 0)
                     else:
                         now, hs[t] = new, new[0]
                 outs.append(torch.stack(hs, dim=1))  # (B, T, H)
@@ -99,7 +99,9 @@ class Stacked(nn.Module):
         longest_first = PackedSequence(out.data, out.batch_sizes)  # asked to reorder, PyTorch would wait for the device
         out = pad_packed_sequence(longest_first, batch_first=True, total_length=x.shape[1])[0]
         out = out.index_select(0, packed.unsorted_indices)  # (B, T, N*H)
-        empty = (lengths == 0).to(x.device)[:, None]  # packing knows no empty sequence: it read one step, take it back
+        empty = (lengths == 0).to(x.device, non_blocking=True)[
+            :, None
+        ]  # packing knows no empty sequence: it read one step, take it back
         last = last if isinstance(last, tuple) else (last,)
         return (
             out.masked_fill(empty[..., None], 0),

@@ -176,6 +176,7 @@ def indices(ids: torch.Tensor | Iterable[int], size: int) -> list[int]:
         return []
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise TypeError(f"decode needs whole numbers, not {ids.dtype}: choose from scores first.")
+    ids = ids.long()
     low, high = ids.min().item(), ids.max().item()
     if low < 0 or high >= size:
         raise ValueError(f"decode got indices from {low} to {high}, but the vocabulary is 0 to {size - 1}.")

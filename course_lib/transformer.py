@@ -136,7 +136,7 @@ class Transformer(nn.Module):
         if lengths is None:
             place = torch.arange(1, S + 1, device=source.device)  # a real token makes it this long
             lengths = ((source != PADDING) * place).amax(dim=1)  # (B,)
-        real = padding_mask(whole_lengths(lengths, S, B), S).to(source.device)  # (B, S)
+        real = padding_mask(whole_lengths(lengths, S, B), S).to(source.device, non_blocking=True)  # (B, S)
         _check_mask(mask, real)
         real = real if mask is None else mask & real
         return self.encoder(self.source(source), real), real

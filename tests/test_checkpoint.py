@@ -1,5 +1,6 @@
 """A run on disk: broken off at any moment it goes on bit for bit, and what is no such run is refused in words."""
 
+import itertools
 import json
 import os
 import random
@@ -226,10 +227,12 @@ def parts_of(file):
         return {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata()
 
 
-def damage(file, tensors=None, drop=(), header=None, run=None):
-    """Write the run at `file` anew with some tensors set or dropped, and some of its header."""
+def damage(file, tensors=None, drop=(), header=None, run=None, names=False):
+    """Write the run at `file` anew with some tensors set or dropped, and some of its header; with the list of names."""
     kept, meta = parts_of(file)
     told = json.loads(meta["run"]) | (run or {})
+    if names:
+        told["tensors"] = [name for name in told["tensors"] if name not in drop]
     meta = meta | {"run": json.dumps(told)} | (header or {})
     save_file({name: t for name, t in (kept | (tensors or {})).items() if name not in drop}, file, metadata=meta)
 
@@ -250,6 +253,8 @@ def damage(file, tensors=None, drop=(), header=None, run=None):
         ({"drop": ["loss.total"]}, "is damaged"),
         ({"tensors": {"more": torch.zeros(1)}}, "is damaged"),
         ({"tensors": {"random.cpu": torch.zeros(7, dtype=torch.uint8)}}, "is damaged"),
+        ({"tensors": {"random.cpu": torch.rand(5056)}}, "is damaged"),
+        ({"drop": ["random.cpu"], "names": True}, "is damaged"),
         ({"tensors": {"optimiser.exp_avg.net.0.weight": torch.zeros(2)}}, "another model: exp_avg of net.0.weight"),
         ({"tensors": {"model.net.0.bias": torch.zeros(2)}}, "another model: net.0.bias"),
         ({"tensors": {"model.net.0.bias": torch.zeros(8, dtype=torch.float64)}}, "another model: net.0.bias"),
@@ -339,3 +344,84 @@ def test_a_full_disk_is_told_with_the_history_and_leaves_the_old_run_whole(tmp_p
         signal.signal(signal.SIGXFSZ, ignored)
     assert len(caught.value.history.loss) > STEPS and not model.training
     assert file.read_bytes() == old and list(tmp_path.iterdir()) == [file]
+
+
+class Twins(nn.Module):
+    """Two names, and a view, for one buffer that no checkpoint of PyTorch keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.net, count = nn.Linear(4, 1), torch.zeros(2)
+        self.register_buffer("count", count, persistent=False)
+        self.again, self.first = nn.Module(), count[0]
+        self.again.register_buffer("count", count, persistent=False)
+
+    def forward(self, x):
+        self.again.count += self.training
+        return self.net(x) * (1 + 0.1 * self.count.sum() + 0.1 * self.first)
+
+
+def cut_in_two(make, file, loss=squared_error, **options):
+    """The history of a run, and of the same run cut in two after 7 steps."""
+    kept = {"device": CPU, "progress": False, "steps": STEPS} | options
+    seed_everything(1)
+    whole = fit(make(), batches(), loss, **kept)
+    seed_everything(1)
+    with pytest.raises(ValueError, match="ran out"):
+        fit(make(), itertools.islice(batches(), 7), loss, checkpoint=file, checkpoint_every=7, **kept)
+    return whole, fit(make(), batches(), loss, checkpoint=file, **kept)
+
+
+def test_a_buffer_of_two_names_stays_one(tmp_path):
+    whole, resumed = cut_in_two(Twins, tmp_path / "run")
+    assert resumed.loss == whole.loss
+
+
+@pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.ASGD, torch.optim.Adafactor])
+def test_an_optimiser_with_slots_of_other_shapes_goes_on(tmp_path, kind):
+    whole, resumed = cut_in_two(
+        lambda: nn.Linear(4, 1), tmp_path / "run", optimiser=lambda model: kind(model.parameters())
+    )
+    assert resumed.loss == whole.loss
+
+
+def test_weights_that_are_not_the_models_are_refused_before_the_first_step(tmp_path):
+    extra, model = nn.Parameter(torch.ones(())), nn.Linear(4, 1)
+    options = {"steps": 3, "device": CPU, "progress": False}
+    options["optimiser"] = lambda model: torch.optim.AdamW([*model.parameters(), extra])
+    with pytest.raises(ValueError, match="trains others too"):
+        fit(model, batches(), squared_error, checkpoint=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+    assert len(fit(model, batches(), squared_error, **options).loss) == 3
+
+
+def test_other_options_of_the_optimiser_are_other_settings(tmp_path):
+    def sgd(**options):
+        return {"optimiser": lambda model: torch.optim.SGD(model.parameters(), **options), "schedule": None}
+
+    Run(checkpoint=tmp_path / "run", **sgd(momentum=0.9))
+    Run(checkpoint=tmp_path / "run", **sgd(momentum=0.9, foreach=False))
+    with pytest.raises(ValueError, match="options was .*'momentum': 0.9.* and is .*'momentum': 0.1"):
+        Run(checkpoint=tmp_path / "run", **sgd(momentum=0.1))
+
+
+def test_numbers_of_numpy_and_of_pytorch_are_numbers(tmp_path):
+    options = {"lr": np.float32(1e-3), "clip": np.float32(1), "weight_decay": np.float32(0.1)}
+    schedule = lambda step, steps: torch.cos(torch.tensor(step / steps))  # noqa: E731
+    first = Run(checkpoint=tmp_path / "run", schedule=schedule, **options)
+    assert Run(checkpoint=tmp_path / "run", schedule=schedule, **options).history.loss == first.history.loss
+    assert not storable(10**5000)
+
+
+def test_an_error_that_takes_nothing_more_is_told_itself():
+    class Frozen(Exception):
+        def __setattr__(self, name, value):
+            if name == "history":
+                raise TypeError("frozen")
+            super().__setattr__(name, value)
+
+    def fails(model, batch):
+        raise Frozen("mine")
+
+    with pytest.raises(Frozen, match="mine"):
+        fit(nn.Linear(4, 1), batches(), fails, steps=3, device=CPU, progress=False)

@@ -121,6 +121,10 @@ def torchs(q, k, v, mask=None):
     return F.scaled_dot_product_attention(q, k, v, None if mask is None else ~mask)
 
 
+def sigmoids(q, k, v, mask=None):
+    return torch.sigmoid(q @ k.mT / q.shape[-1] ** 0.5) @ v
+
+
 def rows_of_padding_alone(target, padding=0):
     return causal_mask(target.shape[1]) & (target != padding)[:, :, None]
 
@@ -145,6 +149,7 @@ def halfway(target, memory, embed, self_attention, cross_attention, readout):
     [
         ("my_attention", counted_from_the_front, "count dimensions from the end"),
         ("my_attention", torchs, "Your mask is upside down"),
+        ("my_attention", sigmoids, "With q zero all scores are equal"),
         ("my_mask", rows_of_padding_alone, "hide its columns, not its rows"),
         ("my_mask", for_all_heads, "Return truth values for each sentence, query and key, bool (B, T, T). Here"),
         ("my_block", normed_twice, "With a feed_forward that gives zeros it is wrong"),

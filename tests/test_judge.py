@@ -7,6 +7,7 @@ import linecache
 import os
 import random
 import signal
+import sys
 import textwrap
 import threading
 import time
@@ -202,9 +203,11 @@ def test_usual_mistakes_have_a_sentence(fn, said):
     assert said in message
 
 
-@pytest.mark.parametrize("given", [[torch.ones(2)], {"a": torch.ones(2)}, (np.ones(2),), torch.tensor([True])])
+@pytest.mark.parametrize("given", [[torch.ones(2)], {"a": torch.ones(2)}, (np.ones(2),), torch.tensor([True]), {1}])
 def test_changed_inputs_are_noticed_wherever_they_lie(given):
     def change(thing):
+        if isinstance(thing, set):
+            return thing.clear() or 1
         inner = next(iter(thing.values())) if isinstance(thing, dict) else thing
         inner = inner[0] if isinstance(inner, list | tuple) else inner
         inner[0] = 0
@@ -346,6 +349,21 @@ class Mute(Exception):
         raise RuntimeError("no words")
 
 
+class Last(Exception):
+    def __str__(self):
+        raise SystemExit(4)
+
+
+class KeysOnly:
+    """Calls like a function, and has its attributes in a dict."""
+
+    def __call__(self, x):
+        return 3 * x
+
+    def __getattr__(self, name):
+        return {}[name]
+
+
 class Chameleon:
     """Has every attribute, each another one like itself."""
 
@@ -359,7 +377,7 @@ class Chameleon:
 @pytest.mark.parametrize(
     "error",
     [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), BaseException("b"), BaseExceptionGroup("g", [Mute()]), Mute(),
-     MemoryError(), StopIteration(), NotImplementedError(), OSError("\ud800"), asyncio.CancelledError()],
+     Last(), MemoryError(), StopIteration(), NotImplementedError(), OSError("\ud800"), asyncio.CancelledError()],
     ids=lambda error: type(error).__name__,
 )  # fmt: skip
 def test_whatever_the_answer_raises_is_an_error_of_its_own(error):
@@ -378,6 +396,7 @@ STRANGE = {
     "complex": torch.ones(2, dtype=torch.complex64),
     "huge": 10**5000,
     "hostile": Hostile(),
+    "keys only": KeysOnly(),
     "chameleon": Chameleon(),
     "hostile inside": [Hostile()],
     "surrogate": "\ud800",
@@ -444,3 +463,21 @@ def test_an_answer_may_be_a_class_or_a_model():
     exercise = replace(DOUBLE, check=lambda model: None if model.in_features == 2 else "Two features.")
     assert judge(exercise, torch.nn.Linear(2, 1)).kind == "passed"
     assert judge(exercise, torch.nn.Linear(3, 1)).message == "Two features."
+
+
+def test_an_answer_may_close_what_it_prints_to():
+    def double(x):
+        with sys.stdout:
+            print("two times")
+        return 2 * x
+
+    verdict = judge(DOUBLE, double)
+    assert verdict.kind == "passed" and "two times" in verdict.printed
+
+
+def test_what_an_answer_carries_does_not_count():
+    def double(x):
+        return 2 * x
+
+    double.fn, double.returned, double.in_place = "note", 7, True
+    assert judge(DOUBLE, double).kind == "passed"

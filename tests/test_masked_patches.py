@@ -85,8 +85,16 @@ def test_it_learns_to_paint_what_it_does_not_see():
         (lambda m, x: m(x, torch.full((2, 1), 16)), "patches from 0 to 15; got 16 ... 16"),
         (lambda m, x: m.loss(x[:, :, :4], torch.zeros(2, 1).long()), "images of 8 x 8, and these are 4 x 8"),
         (lambda m, x: MaskedAutoencoder(m.vit, d_decoder=0), "1 or more"),
+        (lambda m, x: m(x, draw_seen(2, 16, 0.5).to("meta")), "seen is on meta, the patches on cpu: move one of them"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, words):
     with pytest.raises(ValueError, match=words):
         wrong(a_model(), torch.rand(2, 1, 8, 8, dtype=torch.float64))
+
+
+def test_half_precision_paints_too():
+    model, images, seen = a_model().float(), torch.rand(2, 1, 8, 8), draw_seen(2, 16, 0.5)
+    with torch.autocast("cpu", torch.bfloat16):
+        painted = model.painted(images, seen)
+    assert_close(painted.float(), model.painted(images, seen), atol=0.1, rtol=0.1)

@@ -215,3 +215,17 @@ def test_fit_trains_with_it_and_goes_on_from_a_checkpoint_exactly(tmp_path):
     run(5, checkpoint=tmp_path / "run")
     resumed, _ = run(12, checkpoint=tmp_path / "run")
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
+def test_half_precision_steps_like_pytorchs_adamw():
+    """bf16 counts to 256 and knows no power of 0.999: the counter is kept in float32."""
+    ours, theirs = (nn.Parameter(torch.zeros(3, dtype=torch.bfloat16)) for _ in range(2))
+    one = Muon([{"params": [ours], "matrices": False}], lr=1.0, betas=(0.9, 0.999))
+    other = torch.optim.AdamW([theirs], lr=1.0, weight_decay=0.0)
+    for _ in range(300):
+        for weight, optimiser in ((ours, one), (theirs, other)):
+            weight.data.zero_()
+            weight.grad = torch.ones_like(weight)
+            optimiser.step()
+        assert_close(ours, theirs, atol=0.15, rtol=0)  # PyTorch rounds other things than we do
+    assert one.state[ours]["step"] == 300

@@ -274,3 +274,8 @@ def test_half_a_character_is_spelt_out_or_boxed():
     shown = picture(bars({"a\ud800": 1}, xlabel="x"), alt="half \udfff")
     assert shown.alt == "half \\udfff"
     shown._repr_html_().encode()
+
+
+def test_a_dollar_in_a_name_is_a_dollar():
+    ax = bars({"$$": 1.0, "$^$": 2.0}, xlabel="x")
+    ax.figure.canvas.draw()

@@ -280,3 +280,26 @@ def test_same_numbers_on_cuda_and_under_autocast():
         out = rnn(x.cuda())[0]
     out.sum().backward()
     assert_close(out.float().cpu(), here, atol=1e-5, rtol=1e-5)
+
+
+def test_the_gradient_of_a_gradient_where_one_argument_was_computed_from_another():
+    """By create_graph=True the first gradient is what it is without, and the second that of the steps one by one."""
+    torch.manual_seed(0)
+    net, x = RNN(3, 4, 2).double(), torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+
+    def penalty(make_graph):
+        _, carried = net(x)  # not detached
+        out, _ = net(x.flip(1), carried)
+        first = torch.autograd.grad(out.square().sum(), [x, *net.parameters()], create_graph=make_graph)
+        return first, sum(part.square().sum() for part in first)
+
+    plain, (first, total) = penalty(False)[0], penalty(True)
+    for one, two in zip(plain, first, strict=True):
+        assert_close(one, two)
+    second = torch.autograd.grad(total, net.w_h[0])[0][0, 0].item()
+    around = []
+    for step in (1e-5, -2e-5):
+        with torch.no_grad():
+            net.w_h[0][0, 0] += step
+        around.append(penalty(True)[1].item())
+    assert_close(second, (around[0] - around[1]) / 2e-5, rtol=1e-5, atol=1e-5)

@@ -46,7 +46,17 @@ IDS = [[3, 1], [0, 4]]
 
 
 @pytest.mark.parametrize(
-    "ids", [IDS, np.array(IDS), np.array(IDS, dtype=np.uint8), torch.tensor(IDS), torch.tensor(IDS, dtype=torch.int16)]
+    "ids",
+    [
+        IDS,
+        np.array(IDS),
+        np.array(IDS, dtype=np.uint16),
+        np.array(IDS, dtype=">i4"),
+        np.array(IDS[::-1])[::-1],
+        torch.tensor(IDS),
+        torch.tensor(IDS, dtype=torch.int16),
+        torch.tensor(IDS).to(torch.uint16),
+    ],
 )
 def test_token_ids_in_every_form(ids):
     found = token_ids("The text", ids, nn.Embedding(5, 2))
@@ -119,7 +129,15 @@ def test_a_mask_on_a_device_is_not_looked_at():
 
 
 @pytest.mark.parametrize(
-    "lengths", [[3, 0, 5], np.array([3, 0, 5]), np.array([3, 0, 5], dtype=np.uint8), torch.tensor([3, 0, 5]).int()]
+    "lengths",
+    [
+        [3, 0, 5],
+        np.array([3, 0, 5]),
+        np.array([3, 0, 5], dtype=np.uint64),
+        np.array([5, 0, 3])[::-1],
+        torch.tensor([3, 0, 5]).int(),
+        torch.tensor([3, 0, 5]).to(torch.uint32),
+    ],
 )
 def test_lengths_in_every_form(lengths):
     found = whole_lengths(lengths, 5, 3)

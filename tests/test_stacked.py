@@ -285,3 +285,13 @@ def test_same_numbers_on_cuda_and_under_autocast(ours_type, _):
         out = layer(x.cuda())[0]
     out.sum().backward()
     assert_close(out.float().cpu(), layer.cpu()(x)[0], atol=3e-2, rtol=3e-2)
+
+
+@pytest.mark.parametrize("ours_type, _", PAIRS)
+def test_what_padding_holds_does_not_come_through_on_a_device(ours_type, _, monkeypatch):
+    layer, x = ours_type(3, 4), torch.randn(2, 4, 3)
+    expected = layer(x, None, torch.tensor([4, 2]))[0]
+    x[1, 2:] = torch.nan
+    for module in (course_lib.stacked, course_lib.sequences):
+        monkeypatch.setattr(module, "visible", lambda _: False)
+    assert_close(layer(x, None, torch.tensor([4, 2]))[0], expected)

@@ -8,7 +8,7 @@ import operator
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import Case, on, tensors
+from course_lib.exercises.probes import NO_GRADIENT, Case, on, pulled, tensors
 from course_lib.exercises.slips import slips
 
 
@@ -87,6 +87,7 @@ MASKED = Exercise(
         Case(
             lambda: tuple(a.expand(2, 3, 5) for a in masked()), "With more dimensions, (2, 3, 5), the answer is wrong."
         ),
+        Case(masked, NO_GRADIENT, ask=pulled),
     ),
     hints=(
         "Masked scores must not take part: make them as low as can be, before softmax.",

@@ -62,9 +62,9 @@ def gradient(answer, *arguments):
     """For `Case.ask`: the way back to the model's tables."""
     *given, tokens, out = arguments
     found = loss(answer, *given, tokens.requires_grad_(), out.requires_grad_())
-    if not found.requires_grad:
+    if not getattr(found, "requires_grad", False):
         return [torch.zeros_like(tokens), torch.zeros_like(out)]
-    return list(torch.autograd.grad(found, (tokens, out)))
+    return list(torch.autograd.grad(found, (tokens, out), materialize_grads=True))
 
 
 def which_part(answer, solution, arguments):

@@ -8,7 +8,17 @@ import math
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import NO_GRADIENT, SINGLE, Case, narrowed, on, order_read, pulled, without
+from course_lib.exercises.probes import (
+    NO_GRADIENT,
+    SINGLE,
+    Case,
+    is_number,
+    narrowed,
+    on,
+    order_read,
+    pulled,
+    without,
+)
 from course_lib.exercises.slips import slips
 
 
@@ -181,6 +191,8 @@ def lag_100():
 
 
 def check_lag_100(answer) -> str | None:
+    if not is_number(answer):
+        return "Answer with one number, b."
     b = float(answer)
     if not math.isfinite(b):
         return "Your answer is no finite number: is there a logarithm of 0 or of a negative number on the way?"

@@ -211,7 +211,11 @@ def pulled(answer: Callable, *arguments) -> list[Tensor]:
     """The gradient of a fixed mixture of all results, by each argument that can have one."""
     asked = [a.requires_grad_() for a in arguments if isinstance(a, Tensor) and a.is_floating_point()]
     result = answer(*arguments)
-    parts = [part for part in (result if isinstance(result, (tuple, list)) else [result]) if part.requires_grad]
+    parts = [
+        part
+        for part in (result if isinstance(result, (tuple, list)) else [result])
+        if getattr(part, "requires_grad", False)
+    ]
     if not parts:
         return [torch.zeros_like(a) for a in asked]
     mixture = sum((part * torch.linspace(1, 2, part.numel()).view_as(part)).sum() for part in parts)
@@ -230,7 +234,7 @@ def narrowed(*steps: tuple[Callable, str], otherwise: str) -> Callable:
     def says(answer, solution, arguments):
         names = list(inspect.signature(solution).parameters)
         for simpler, sentence in steps:
-            easy = simpler(dict(zip(names, arguments, strict=True)))
+            easy = simpler(dict(zip(names, arguments, strict=False)))  # what may be left out is left out
             if not same(answer(*fresh(easy)), solution(*fresh(easy))):
                 return sentence
         return otherwise

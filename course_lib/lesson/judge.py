@@ -53,8 +53,9 @@ def _verdict(exercise, answer):
     """The verdict, whatever `answer` is and raises: a SystemExit or KeyboardInterrupt of its own is an error too."""
     # A class or a model is handed to the check as it is: it may look at more of it than a call shows.
     plain = exercise.value or not callable(answer) or isinstance(answer, type | torch.nn.Module)
-    watched = None if plain else Watched(answer, exercise.in_place)
+    watched = None
     try:
+        watched = None if plain else Watched(answer, exercise.in_place)
         if not exercise.value:
             _worth_running(exercise, answer)
         elif answer is None or answer is ...:
@@ -70,7 +71,9 @@ def _verdict(exercise, answer):
     except BaseException as error:
         try:
             return _after_error(exercise, answer, watched, error)
-        except Exception:  # the answer is an object that raises whatever it is asked
+        except OutOfTime:
+            raise
+        except BaseException:  # the answer is an object that raises whatever it is asked
             return Verdict("error", f"It stopped with an error: {type(error).__name__}.")
 
 
@@ -116,7 +119,9 @@ def _text(error):
     """What the error says; nothing where it cannot even say that."""
     try:
         return str(error)
-    except Exception:
+    except OutOfTime:
+        raise
+    except BaseException:
         return ""
 
 
@@ -161,6 +166,9 @@ class _Limited(io.StringIO):
     """Keeps the first PRINT_LIMIT characters of what is printed, and drops the rest."""
 
     full = False
+
+    def close(self):
+        """Stays open: an answer that closes what it prints to closes nobody else's."""
 
     def write(self, text):
         room = PRINT_LIMIT - self.tell()

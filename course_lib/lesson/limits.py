@@ -18,11 +18,12 @@ class OutOfTime(SystemExit):
 
 
 def within(seconds: float, run: Callable[[], Any]) -> Any:
-    """What `run()` returns or raises; raises OutOfTime when it has not ended after `seconds`, whatever it does.
+    """What `run()` returns or raises; raises OutOfTime when it has not ended after `seconds`, whatever Python it runs.
 
     It runs in a thread of its own, so that the caller comes back in any case, and hears an interrupt. When its time is
     up, or the student interrupts, it is ended between two Python steps. Code that swallows even that is left running,
-    and OutOfTime says so.
+    and OutOfTime says so. A single call into C that never ends and holds the interpreter (`sum(range(10**12))`) lets
+    nobody in: no thread can end it.
     """
     came = []
 

@@ -31,7 +31,7 @@ def check(answer, value=_NOTHING, *, among=None) -> None:
     else:
         try:
             name = answer.__name__
-        except Exception:  # it has none, or raises whatever it is asked
+        except (Exception, SystemExit):  # it has none, or raises whatever it is asked
             name = None
     if type(name) is not str:
         return _unknown("check", 'Say which exercise it answers: `check("its name", answer)`.')

@@ -26,7 +26,7 @@ class Watched:
     def __init__(self, fn, in_place: bool = False):
         self.fn, self.in_place = fn, in_place
         self.returned, self.error = None, None
-        functools.update_wrapper(self, fn)  # the check sees its name and its arguments
+        functools.update_wrapper(self, fn, updated=())  # the check sees its name and its arguments
 
     def __call__(self, *args, **kwargs):
         before = None if self.in_place else (_copied(args), _copied(kwargs))
@@ -61,7 +61,7 @@ class Watched:
 
 
 def _copied(value):
-    """A copy of tensors, arrays, lists, tuples and dicts; anything else (models, generators) may change."""
+    """A copy of tensors, arrays, lists, tuples, dicts and sets; anything else (models, generators) may change."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, np.ndarray):
@@ -70,7 +70,7 @@ def _copied(value):
         return [_copied(item) for item in value]
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
-    return value
+    return set(value) if isinstance(value, set) else value
 
 
 def _same(old, new):
@@ -83,7 +83,7 @@ def _same(old, new):
         return len(old) == len(new) and all(map(_same, old, new))
     if isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[key], new[key]) for key in new)
-    return not isinstance(new, bool | int | float | str | None) or old == new
+    return not isinstance(new, bool | int | float | str | set | None) or old == new
 
 
 def is_untouched(fn, stub=None) -> bool:

@@ -162,6 +162,8 @@ def bars(
     colours = [ORANGE if name in highlight else BLUE for name in values]
     drawn = ax.barh(names, lengths, color=colours, height=0.65)
     ax.bar_label(drawn, [f"{length:.{digits}f}" for length in lengths], padding=5)
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)  # a $ in a name is a $
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
     ax.margins(x=0.12)

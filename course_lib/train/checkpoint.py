@@ -108,7 +108,7 @@ def load_run(path: str | Path) -> tuple[History, dict, Restore]:
         wrong = _unlike(part("model."), model.state_dict()) + _unlike(part("buffer."), _unsaved_buffers(model))
         for name, tensor in part("optimiser.").items():
             slot, _, weight = name.partition(".")
-            if weight not in sizes or tensor.shape != (() if slot == "step" else sizes[weight]):
+            if weight not in sizes or tensor.ndim not in (0, len(sizes[weight])):
                 wrong.append(f"{slot} of {weight}")
         if wrong:
             raise ValueError(
@@ -116,7 +116,9 @@ def load_run(path: str | Path) -> tuple[History, dict, Restore]:
                 "Build the model that was saved, or name another file."
             )
         own, saved = _generators(model), part("random.")
-        if any(saved[name].shape != own[name].shape for name in own.keys() & saved.keys()):
+        if "cpu" not in saved or any(
+            _unlike({name: saved[name]}, {name: own[name]}) for name in own.keys() & saved.keys()
+        ):
             raise damaged
         device = next(model.parameters()).device
         state = loss_rest | {name: tensor.to(device) for name, tensor in part("loss.").items()}
@@ -129,9 +131,9 @@ def load_run(path: str | Path) -> tuple[History, dict, Restore]:
                 "Pass the one that was saved, or name another file."
             ) from None
         model.load_state_dict(part("model."))
-        for name, tensor in part("buffer.").items():
-            owner, _, leaf = name.rpartition(".")
-            setattr(model.get_submodule(owner), leaf, tensor.to(device))
+        with torch.no_grad():
+            for name, tensor in part("buffer.").items():
+                model.get_buffer(name).copy_(tensor)  # in place: another name, or a view, may hold the same numbers
         _set_moments(model, optimiser, part("optimiser."))
         random.setstate(python_state)
         np.random.set_state(numpy_state)
@@ -146,7 +148,9 @@ def storable(value: object) -> bool:
         return all(map(storable, value))
     if isinstance(value, dict):
         return all(isinstance(key, str) and storable(item) for key, item in value.items())
-    return value is None or isinstance(value, bool | int | float | str)
+    return (
+        value is None or isinstance(value, bool | float | str) or isinstance(value, int) and value.bit_length() < 10_000
+    )
 
 
 def _prefixed(prefix: str, named: dict) -> dict:

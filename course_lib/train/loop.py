@@ -1,9 +1,10 @@
 """The training loop of lesson 01, grown up: precision, schedule, clipping, looks, checkpoint, interrupt."""
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -64,11 +65,18 @@ def fit(
     model.to(device)
     stepper = optimiser(model) if optimiser else torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay)
     history, batches = History(), iter(batches)
-    settings = {"weight_decay": weight_decay, "clip": clip or None, "optimiser": type(stepper).__name__}
+    settings = {
+        "weight_decay": float(weight_decay),
+        "clip": float(clip) if clip else None,
+        "optimiser": type(stepper).__name__,
+        "options": _options(stepper),
+    }
 
     def rate(step: int) -> float:
-        return lr * (schedule(step, steps) if schedule else 1.0)
+        return float(lr * (schedule(step, steps) if schedule else 1.0))
 
+    if checkpoint:
+        _check_weights(model, stepper)
     if checkpoint and checkpoint.exists():
         history, saved, restore = load_run(checkpoint)
         _check_same_run(checkpoint, history, saved, settings, steps, rate)
@@ -121,7 +129,8 @@ def fit(
         if len(history.loss) > first or (checkpoint and not checkpoint.exists()):
             save()  # a run that was finished before is not written again: it may lie where nobody can write
     except BaseException as error:
-        error.history = history
+        with suppress(Exception):  # there are errors that take nothing more
+            error.history = history
         raise
     finally:
         history.seconds = before + time.perf_counter() - began
@@ -166,10 +175,29 @@ def _check_numbers(steps: int, clip: float | None) -> None:
         )
 
 
+def _options(optimiser: torch.optim.Optimizer) -> list[dict]:
+    """What each group of weights is stepped with, as JSON gives it back; not the rate, nor how it is computed."""
+    left_out = {"params", "lr", "initial_lr", "foreach", "fused", "capturable"}
+    groups = [{name: group[name] for name in group if name not in left_out} for group in optimiser.param_groups]
+    return json.loads(json.dumps(groups, default=str))
+
+
+def _check_weights(model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    own = {id(weight) for weight in model.parameters()}
+    if any(id(weight) not in own for group in optimiser.param_groups for weight in group["params"]):
+        raise ValueError(
+            "A checkpoint keeps the optimiser's moments by the names of the model's weights, and this optimiser trains "
+            "others too: make them a part of the model, or train without checkpoint=."
+        )
+
+
 def _check_same_run(path: Path, history: History, saved: dict, asked: dict, steps: int, rate: Callable) -> None:
     """Raise ValueError where the run at `path` was trained otherwise than is asked for now."""
-    done, saved = len(history.loss), {"optimiser": "AdamW"} | saved  # runs from before there was a choice
+    done = len(history.loss)
+    saved = {"optimiser": "AdamW", "options": asked["options"]} | saved  # runs from before these were kept
     found = [f"{name} was {saved.get(name)} and is {asked[name]}" for name in asked if saved.get(name) != asked[name]]
+    if len(found) > 1:
+        found = [sentence for sentence in found if not sentence.startswith("options")]  # they hold the weight decay too
     if done > steps:
         found.append(f"it has {done} steps, and {steps} are asked for")
     for step in range(min(done, steps)):
@@ -179,5 +207,5 @@ def _check_same_run(path: Path, history: History, saved: dict, asked: dict, step
     if found:
         raise ValueError(
             f"{path} is a run with other settings: {'; '.join(found)}. Ask for it as it was trained (lr, schedule, "
-            "steps, weight_decay, clip, optimiser), delete it, or name another file."
+            "steps, weight_decay, clip, optimiser and its options), delete it, or name another file."
         )

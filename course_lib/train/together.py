@@ -3,8 +3,8 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 
 
@@ -69,7 +69,7 @@ def train_together(jobs: list[Callable] | dict[object, Callable], at_once: int =
     An interrupt ends them all between two steps: each `fit` returns the history that it has, and a loop of your own
     ends where it asks `stopping()`; jobs not begun yet are called as well, and end at their first question. A second
     interrupt raises KeyboardInterrupt at once. An error in one job ends the others in the same way and is raised,
-    with what they returned as its `.results` (None for a job that failed).
+    with what they returned as its `.results` (for a job that failed its history, or None).
 
     All threads draw from the same global generators: what must come out the same each time draws from its own.
     Raises TypeError for a job that is no function, ValueError for at_once < 1.
@@ -101,6 +101,13 @@ def train_together(jobs: list[Callable] | dict[object, Callable], at_once: int =
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     if failed := [run.exception() for run in runs.values() if run.exception()]:
-        failed[0].results = in_form({name: None if run.exception() else run.result() for name, run in runs.items()})
+        with suppress(Exception):  # there are errors that take nothing more
+            failed[0].results = in_form({name: _came_of(run) for name, run in runs.items()})
         raise failed[0]
     return in_form({name: run.result() for name, run in runs.items()})
+
+
+def _came_of(run: Future) -> object:
+    """What a job returned; of one that failed the history so far, if it was a `fit`."""
+    error = run.exception()
+    return run.result() if error is None else getattr(error, "history", None)
