@@ -98,7 +98,7 @@ def _muon(gradient: Tensor, state: dict, group: dict, along: Callable) -> Tensor
 def _adam(gradient: Tensor, state: dict, group: dict, eps: float = 1e-8) -> Tensor:
     beta_1, beta_2 = group["betas"]
     if not state:
-        count = gradient.new_zeros((), dtype=torch.promote_types(gradient.dtype, torch.float32))  # bf16 counts to 256
+        count = gradient.new_zeros((), dtype=torch.promote_types(gradient.dtype, torch.get_default_dtype()))
         state.update(step=count, mean=torch.zeros_like(gradient), square=torch.zeros_like(gradient))
     state["step"] += 1  # a tensor, as a checkpoint keeps it, and on the device, where nobody waits for it
     mean = state["mean"].lerp_(gradient, 1 - beta_1) / (1 - beta_1 ** state["step"])

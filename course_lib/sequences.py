@@ -10,7 +10,6 @@ by `fit` in the loss.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-import numpy as np
 import torch
 import torch.nn as nn
 from torch import Tensor
@@ -190,10 +189,11 @@ def _wanted(longest: int, n_sequences: int | None) -> str:
 
 def _as_tensor(wanted: str, values) -> Tensor:
     try:
-        if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-            values = np.array(values, dtype=np.int64)  # PyTorch knows not every type and order that NumPy stores
-        return torch.as_tensor(values)
-    except (TypeError, ValueError, RuntimeError) as error:
+        try:
+            return torch.as_tensor(values)
+        except (TypeError, ValueError):  # an array in an order, or of a type, that PyTorch does not know
+            return torch.tensor(values.tolist())
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{wanted}, as a tensor, a NumPy array or a list; got {values!r:.80}.") from error
 
 
