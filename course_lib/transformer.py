@@ -65,7 +65,8 @@ class Transformer(nn.Module):
     positions as in `PlacedEmbedding`; shared=True: one vocabulary and one embedding for both sides, as in the paper;
     `block` as in `Encoder`. The read-out is always the target's embedding, transposed.
     align: (layer, head) of the cross-attention whose weights are given, None for none; it may be set at any time, and
-    `record.capture` hears all of them, at "decoder.blocks.*.cross.weights".
+    `record.capture` hears all of them, at "decoder.blocks.*.cross.weights". While one is named, torch.compile cannot
+    make one graph of the model: train with None.
     To be searched by `decode` and used by `Translator` as Seq2Seq is. Raises ValueError or TypeError, in words, for
     sizes, ids, lengths and masks that do not fit, and for an empty source or target; to `decoding` an empty source is
     one of padding, and a sentence of length 0 may stand in any batch.
