@@ -99,9 +99,8 @@ class Stacked(nn.Module):
         longest_first = PackedSequence(out.data, out.batch_sizes)  # asked to reorder, PyTorch would wait for the device
         out = pad_packed_sequence(longest_first, batch_first=True, total_length=x.shape[1])[0]
         out = out.index_select(0, packed.unsorted_indices)  # (B, T, N*H)
-        empty = (lengths == 0).to(x.device, non_blocking=True)[
-            :, None
-        ]  # packing knows no empty sequence: it read one step, take it back
+        # Packing knows no empty sequence: it read one step, take it back.
+        empty = (lengths == 0).to(x.device, non_blocking=True)[:, None]  # (B, 1)
         last = last if isinstance(last, tuple) else (last,)
         return (
             out.masked_fill(empty[..., None], 0),

@@ -130,6 +130,24 @@ def test_a_rate_that_hides_a_division_by_zero_is_not_right():
     assert verdict.message == "There is NaN in yours. No links and no gold links: nothing was wrong, so the rate is 0."
 
 
+@pytest.mark.parametrize("name", ["my_masked_softmax", "my_masked_loss", "my_joint_loss", "mended_words"])
+def test_the_right_numbers_without_their_gradient_are_told_so(name):
+    def cut(result):
+        if isinstance(result, tuple):
+            return tuple(map(cut, result))
+        return (result.detach() if result.ndim else result.item()) if isinstance(result, torch.Tensor) else result
+
+    solution = find(name).solution
+    verdict = judge(find(name), lambda *args, **kwargs: cut(solution(*args, **kwargs)))
+    assert verdict.kind == "wrong" and ".item()" in verdict.message, verdict
+
+
+@pytest.mark.parametrize("answer", ["4.98", "five", [4.98], True])
+def test_what_is_no_number_is_no_number(answer):
+    verdict = judge(find("lag_100"), answer)
+    assert verdict.kind == "wrong" and "Answer with one number" in verdict.message, verdict
+
+
 @pytest.mark.parametrize(
     ("name", "letters", "line"),
     [("my_lstm_step", "ifog", "i, f, o, g = ("), ("my_gru_step", "rzn", "r_{}, z_{}, n_{} = (")],

@@ -211,11 +211,8 @@ def pulled(answer: Callable, *arguments) -> list[Tensor]:
     """The gradient of a fixed mixture of all results, by each argument that can have one."""
     asked = [a.requires_grad_() for a in arguments if isinstance(a, Tensor) and a.is_floating_point()]
     result = answer(*arguments)
-    parts = [
-        part
-        for part in (result if isinstance(result, (tuple, list)) else [result])
-        if getattr(part, "requires_grad", False)
-    ]
+    results = result if isinstance(result, (tuple, list)) else [result]
+    parts = [part for part in results if getattr(part, "requires_grad", False)]
     if not parts:
         return [torch.zeros_like(a) for a in asked]
     mixture = sum((part * torch.linspace(1, 2, part.numel()).view_as(part)).sum() for part in parts)

@@ -55,9 +55,10 @@ def fit(
 
     An interrupt ends the run between two steps, and model and history so far are kept; a second one raises
     KeyboardInterrupt at once. Raises FloatingPointError when loss or gradient is not finite, with the weights of the
-    step before; ValueError when the batches run out, for clip < 0, for a result of watch that a checkpoint cannot keep,
-    and for a checkpoint of another run; OSError when a checkpoint cannot be written. Whatever is raised once the
-    training has begun carries the `.history` so far. The model is left in eval mode.
+    step before; ValueError when the batches run out, for clip < 0, for what a checkpoint cannot keep (a result of
+    watch, an optimiser of weights that are not the model's), and for a checkpoint of another run; OSError when a
+    checkpoint cannot be written. Whatever is raised once the training has begun carries the `.history` so far. The
+    model is left in eval mode.
     """
     _check_numbers(steps, clip)
     device = torch.device(device or pick_device())
