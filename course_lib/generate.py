@@ -13,9 +13,8 @@ from operator import index
 import torch
 from torch import Tensor
 
+from course_lib.language_model import COLDEST
 from course_lib.sequences import select_rows
-
-COLDEST = 1e-8  # below this temperature the best token wins every time, to the last digit
 
 
 def keep_top_k(logits: Tensor, k: int) -> Tensor:

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from course_lib.sequences import token_ids
 
+COLDEST = 1e-8  # below this temperature the best token wins every time, to the last digit
+
 
 class CharRNN(nn.Module):
     """A character language model: embedding, a recurrent layer, linear read-out (Mikolov et al., 2010, section 2).
@@ -46,7 +48,7 @@ class CharRNN(nn.Module):
         tokens, state = [token_ids("The prompt", prompt, self.embed, shortest=1)], None
         for _ in range(n_tokens):
             logits, state = self(tokens[-1], state)
-            if temperature == 0:
+            if temperature < COLDEST:
                 tokens.append(logits[:, -1:].argmax(-1))  # (B, 1)
             else:
                 weights = torch.softmax(logits[:, -1] / temperature, dim=-1)  # (B, V)

@@ -113,6 +113,7 @@ def test_sampling_follows_the_temperature():
     drawn = m.sample(prompt.expand(20_000, -1), 1, temperature=0.5, generator=torch.Generator().manual_seed(0))[:, -1]
     assert_close(torch.bincount(drawn, minlength=5) / 20_000, expected, atol=0.015, rtol=0)
     assert torch.equal(m.sample(prompt, 0), prompt)
+    assert torch.equal(m.sample(prompt, 6, temperature=1e-40), greedy), "too cold to divide by"
     with pytest.raises(ValueError, match="0 or more; got -1"):
         m.sample(prompt, 3, temperature=-1)
 
