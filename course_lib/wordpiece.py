@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from course_lib.bpe import _check_sizes, learn_merges
+from course_lib.bpe import check_sizes, learn_merges
 from course_lib.tokenizers import check_string, indices
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -107,7 +107,7 @@ class WordPiece:
         counts = Counter(cut(clean(text, uncased)))
         spelt = {(*word[:1], *(GOES_ON + c for c in word[1:])): n for word, n in counts.items()}
         first, later = {c for word in counts for c in word}, {c for word in spelt for c in word[1:]}
-        _check_sizes(vocab_size, len(specials) + len(first) + len(later), 2)
+        check_sizes(vocab_size, len(specials) + len(first) + len(later), 2)
         vocab, _ = learn_merges(spelt, [*sorted(first), *sorted(later)], vocab_size - len(specials))
         # A merge writes "l" and "##o" as "l##o". The marks inside go; a "#" of the text is a word alone, and stays.
         pieces = (GOES_ON * piece.startswith(GOES_ON) + piece.replace(GOES_ON, "") for piece in vocab)

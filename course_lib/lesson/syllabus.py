@@ -96,6 +96,7 @@ LESSONS = (
         "What does predicting the next token buy?",
         (
             "counts.py",
+            "token_row.py",
             "bpe.py",
             "generate.py",
             "gpt.py",
