@@ -60,13 +60,13 @@ from course_lib.positions import (
 from course_lib.reach import reach
 from course_lib.rnn import RNN
 from course_lib.rollout import attention_distance, brightness, cover, most, rollout
+from course_lib.scale.config import configured
+from course_lib.scale.processes import Here
+from course_lib.scale.run import Run
+from course_lib.scale.tasks import TASKS
 from course_lib.seq2seq import Seq2Seq
 from course_lib.show.record import capture
 from course_lib.train import fit
-from course_lib.train.scale.config import configured
-from course_lib.train.scale.processes import Here
-from course_lib.train.scale.run import Run
-from course_lib.train.scale.tasks import TASKS
 from course_lib.transformer import Transformer
 from course_lib.translator import translation_loss
 from course_lib.vit import ViT, ViTConfig
@@ -306,7 +306,7 @@ OF_A_RUN = {f"{model}-{optimiser}": (model, optimiser) for model in AT_SCALE for
 
 @cases(**OF_A_RUN)
 def a_step_at_scale(model, optimiser):
-    """As `python -m course_lib.train` takes it; the numbers are read once, when they are logged."""
+    """As `python -m course_lib.scale` takes it; the numbers are read once, when they are logged."""
     config = configured(model, optimiser=optimiser, tokens=20, batch=8, micro=4, out="/nowhere")
     task = TASKS[model].__new__(TASKS[model])
     sizes, piece = AT_SCALE[model]

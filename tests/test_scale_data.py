@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.train.scale import corpus
-from course_lib.train.scale.config import configured
-from course_lib.train.scale.journal import Journal, read
-from course_lib.train.scale.rows import Order, Windows, draw
-from course_lib.train.scale.tasks import TASKS
-from course_lib.train.scale.tokens import Tokens, Writer, is_whole
+from course_lib.scale import corpus
+from course_lib.scale.config import configured
+from course_lib.scale.journal import Journal, read
+from course_lib.scale.rows import Order, Windows, draw
+from course_lib.scale.tasks import TASKS
+from course_lib.scale.tokens import Tokens, Writer, is_whole
 
 
 def silent(*_):

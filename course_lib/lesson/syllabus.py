@@ -50,7 +50,7 @@ LESSONS = (
         "lstm_gradient_flow",
         "LSTM and the gradient's highway",
         "Why do plain RNNs forget, and what does a gate change?",
-        ("stacked.py", "lstm.py", "train/stored.py", "data/long_memory.py"),
+        ("stacked.py", "lstm.py", "recipes/stored.py", "data/long_memory.py"),
     ),
     Lesson(
         3,
@@ -143,7 +143,7 @@ LESSONS = (
             "distillation.py",
             "masked_patches.py",
             "data/fashion.py",
-            "train/stored_images.py",
+            "recipes/images.py",
         ),
     ),
 )
