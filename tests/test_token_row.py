@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from course_lib.bpe import merge, pair_counts
-from course_lib.token_row import TokenRow
+from course_lib.text.bpe import merge, pair_counts
+from course_lib.text.token_row import TokenRow
 
 
 def counted(row):

@@ -7,12 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from course_lib.convnet import ConvNet
 from course_lib.data import fashion
-from course_lib.images import accuracy, image_loss, varied_batches
-from course_lib.next_token import three_rounds
+from course_lib.language.next_token import three_rounds
 from course_lib.train import History, cosine, fit, pick_device
-from course_lib.vit import ViT, ViTConfig
+from course_lib.vision.convnet import ConvNet
+from course_lib.vision.images import accuracy, image_loss, varied_batches
+from course_lib.vision.vit import ViT, ViTConfig
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from typing import ClassVar
 
 from torch import nn
 
-from course_lib.bpe import BPE
+from course_lib.bert.masked_words import masked_loss
+from course_lib.bert.pretraining import masked_bits, play_pieces, short_rows_first, small_bert
 from course_lib.data import plays
-from course_lib.language_model import CharRNN, TruncatedBPTT, bits_per_character, streams
-from course_lib.lstm import GRU, LSTM
-from course_lib.masked_words import masked_loss
-from course_lib.next_token import bits_per_token, next_token_loss, small_gpt, subwords, three_rounds, windows
-from course_lib.pretraining import masked_bits, play_pieces, short_rows_first, small_bert
-from course_lib.rnn import RNN
-from course_lib.tokenizers import CharTokenizer
+from course_lib.language.next_token import bits_per_token, next_token_loss, small_gpt, subwords, three_rounds, windows
+from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, bits_per_character, streams
+from course_lib.recurrent.lstm import GRU, LSTM
+from course_lib.recurrent.rnn import RNN
+from course_lib.text.bpe import BPE
+from course_lib.text.tokenizers import CharTokenizer
+from course_lib.text.wordpiece import WordPiece
 from course_lib.train import History, cosine, fit, pick_device
-from course_lib.wordpiece import WordPiece
 
 TOKENIZERS = {"BPE": BPE, "CharTokenizer": CharTokenizer, "WordPiece": WordPiece}
 

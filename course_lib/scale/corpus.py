@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from course_lib.bert.pretraining import play_pieces
 from course_lib.data import datasets_package, digits, fashion, plays
 from course_lib.data.beside import beside, write_beside
-from course_lib.next_token import subwords
-from course_lib.pretraining import play_pieces
+from course_lib.language.next_token import subwords
 from course_lib.scale.config import FOLDER, Config
 from course_lib.scale.tokens import Writer, is_whole
-from course_lib.wordpiece import WordPiece
+from course_lib.text.wordpiece import WordPiece
 
 # A model of the hub whose tokenizer is used, and what stands between two texts there.
 PUBLISHED = {"gpt": ("openai-community/gpt2", "<|endoftext|>"), "bert": ("google-bert/bert-base-uncased", "[SEP]")}

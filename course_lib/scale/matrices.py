@@ -6,7 +6,7 @@ Its moments stay shared out. Every process computes the same step and keeps its 
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Replicate
 
-from course_lib.muon import Muon
+from course_lib.language.muon import Muon
 
 
 class SharedMuon(Muon):

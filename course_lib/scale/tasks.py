@@ -14,17 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.bert import Bert, BertConfig
-from course_lib.bert_heads import MaskedWords
-from course_lib.decoder import Decoder, DecoderConfig
-from course_lib.gpt import GPT, GPTConfig
-from course_lib.images import random_shift
-from course_lib.pretraining import small_bert, span_pairs
+from course_lib.bert.bert import Bert, BertConfig
+from course_lib.bert.bert_heads import MaskedWords
+from course_lib.bert.pretraining import small_bert, span_pairs
+from course_lib.language.decoder import Decoder, DecoderConfig
+from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.scale import corpus
 from course_lib.scale.config import Config
 from course_lib.scale.rows import Order, Windows, draw
 from course_lib.scale.tokens import Tokens
-from course_lib.vit import ViT, ViTConfig
+from course_lib.vision.images import random_shift
+from course_lib.vision.vit import ViT, ViTConfig
 
 TABLE_OF = 64  # a vocabulary is filled up to a multiple of this: matrices of odd sizes are slow on a GPU
 # d_model, heads, layers. Of GPT: Radford et al. (2019, table 2); of BERT: Devlin et al. (2019, section 3); of ViT:
