@@ -129,6 +129,52 @@ def test_counts_are_kept_up_to_date(seed):
     assert learn_merges(pieces, "abcd", size) == plain_merges(pieces, "abcd", size)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_few_long_pieces_are_learnt_as_by_plain_counting(seed):
+    draw = random.Random(seed)
+    letters = "abcdefgh"[: draw.randrange(1, 9)]
+    pieces = Counter("".join(draw.choices(letters, k=draw.randrange(1, 400))) for _ in range(draw.randrange(1, 4)))
+    assert learn_merges(pieces, "abcdefgh", 60) == plain_merges(pieces, "abcdefgh", 60)
+
+
+def plainly_applied(piece, ranks):
+    """The pair that was learnt first is merged everywhere, then again from the beginning."""
+    piece = tuple(piece)
+    while found := [pair for pair in pairwise(piece) if pair in ranks]:
+        piece = merge(piece, min(found, key=ranks.get))
+    return piece
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_merges_are_applied_as_plainly(seed):
+    """In the order of learning, and in orders that no training gives: a token may stand before its parts are made."""
+    draw = random.Random(seed)
+    letters = "abcd"[: draw.randrange(1, 5)]
+    _, merges = learn_merges({"".join(draw.choices(letters, k=200)): 1}, letters, 40)
+    if seed % 2:
+        draw.shuffle(merges)
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    for n in (0, 1, 2, 3, 10, 300):
+        piece = "".join(draw.choices(letters + "z", k=n))
+        assert apply_merges(piece, ranks) == plainly_applied(piece, ranks)
+
+
+LONG = {
+    "Chinese": "".join(map(chr, range(0x4E00, 0x4E00 + 20_000))),
+    "DNA": "".join(random.Random(0).choices("ACGT", k=200_000)),
+    "one letter": "a" * 200_000,
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", LONG)
+def test_a_line_without_a_space_costs_seconds(name):
+    """Merges that read their piece from the beginning take minutes here, or hours."""
+    tokenizer = BPE.train(LONG[name], 256 + 1_000)
+    ids = tokenizer.encode(LONG[name])
+    assert len(ids) < len(LONG[name].encode()) and tokenizer.decode(ids) == LONG[name]
+
+
 @pytest.mark.parametrize("alphabet", ["bytes", "characters"])
 @pytest.mark.parametrize("seed", range(25))
 def test_small_texts_full_of_ties_are_learnt_and_read_as_by_hugging_face(seed, alphabet):

@@ -40,10 +40,8 @@ class Room(NamedTuple):
 ROOMS = {
     "__init__": Room(set(), set()),
     "train": Room({"torch", "numpy", "tqdm", "safetensors"}, {"train", "data.beside"}),
-    "train.stored": Room({"torch", "safetensors"}, {"train", "data"}),
-    "train.stored_plays": Room({"torch"}, {"train", "data"}),
-    "train.stored_images": Room({"torch"}, {"train", "data"}),
-    "train.scale": Room({"torch", "numpy", "safetensors"}, {"train", "data"}),
+    "recipes": Room({"torch", "safetensors"}, {"recipes", "train", "data", *concepts()}),
+    "scale": Room({"torch", "numpy", "safetensors"}, {"scale", "train", "data", *concepts()}),
     "train.published": Room({"platformdirs"}, {"data.beside"}),
     "data": Room({"torch", "numpy", "platformdirs"}, {"data"}),
     "show": Room(set(), set()),
@@ -60,7 +58,7 @@ ROOMS = {
     "lesson.machine": Room({"torch"}, {"recurrent.rnn", "recurrent.language_model", "train"}),
     "exercises": Room({"torch"}, {"exercises", "data", "train", "show.record", *concepts()}),
     "publish": Room(
-        set(), {"publish", "lesson", "exercises", "data.beside", "show.frames", "train.scale"}
+        set(), {"publish", "lesson", "exercises", "data.beside", "show.frames", "recipes", "scale"}
     ),  # a command: any package that is not heavy
 }
 
@@ -363,8 +361,12 @@ def test_notebooks_do_not_import_publish():
         ("lesson.claims", "from course_lib.show.widgets import explore", "must not import show.widgets"),
         ("lesson.claims", "try:\n    import bertviz\nexcept ImportError:\n    pass", "bertviz is heavy"),
         ("train.loop", "from course_lib.publish import execute", "must not import publish"),
-        ("train.stored", "from course_lib.recurrent.lstm import LSTM", "must not import recurrent.lstm"),
-        ("train.stored_images", "from course_lib.vision.vit import ViT", "must not import vision.vit"),
+        ("train.loop", "from course_lib.recipes import stored", "must not import recipes"),
+        ("train.loop", "from course_lib.scale.rows import draw", "must not import scale"),
+        ("exercises.rnn", "from course_lib.recipes import stored", "must not import recipes"),
+        ("lesson.machine", "from course_lib.recipes.stored import load", "must not import recipes"),
+        ("recipes.plays", "from course_lib.scale.rows import draw", "must not import scale"),
+        ("recurrent.rnn", "from course_lib.recipes import stored", "must not import recipes"),
         ("__init__", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
     ],
 )
@@ -389,6 +391,8 @@ def test_a_backward_arrow_is_seen(module, source, complaint):
             "import torch\nfrom course_lib.recurrent.rnn import bptt\nfrom course_lib.exercises import Exercise",
         ),
         ("train.loop", "from course_lib.train.checkpoint import load_run"),
+        ("recipes.plays", "from course_lib.recurrent.lstm import LSTM\nfrom course_lib.train import fit"),
+        ("scale.tasks", "from course_lib.language.gpt import GPT\nfrom course_lib.train.device import to_device"),
         ("lesson.marks", "from course_lib.data.beside import write_beside"),
         ("lesson.machine", "from course_lib.recurrent.rnn import RNN\nfrom course_lib.train import fit"),
         ("show.widgets", "from course_lib.show import plots"),

@@ -53,7 +53,7 @@ LESSONS = (
         "lstm_gradient_flow",
         "LSTM and the gradient's highway",
         "Why do plain RNNs forget, and what does a gate change?",
-        ("recurrent/stacked.py", "recurrent/lstm.py", "train/stored.py", "data/long_memory.py"),
+        ("recurrent/stacked.py", "recurrent/lstm.py", "recipes/stored.py", "data/long_memory.py"),
     ),
     Lesson(
         3,
@@ -99,6 +99,7 @@ LESSONS = (
         "What does predicting the next token buy?",
         (
             "text/counts.py",
+            "text/token_row.py",
             "text/bpe.py",
             "language/generate.py",
             "weights/hf_activations.py",
@@ -146,7 +147,7 @@ LESSONS = (
             "vision/distillation.py",
             "vision/masked_patches.py",
             "data/fashion.py",
-            "train/stored_images.py",
+            "recipes/images.py",
         ),
     ),
 )

@@ -11,7 +11,6 @@ from course_lib.text.bpe import (
     SPACE,
     SYMBOL,
     WORD,
-    Pair,
     Pieces,
     Tokens,
     apply_merges,
@@ -23,6 +22,7 @@ from course_lib.text.bpe import (
 )
 from course_lib.text.counts import LARGEST, count_bits
 from course_lib.text.pairs import END, PADDING, START, UNKNOWN, batches, masked_loss, shift
+from course_lib.text.token_row import Pair, TokenRow
 from course_lib.text.tokenizers import (
     UNKNOWN_MARK,
     UNSEEN,
@@ -74,6 +74,7 @@ __all__ = [
     "SPECIALS",
     "START",
     "SYMBOL",
+    "TokenRow",
     "Tokens",
     "UNKNOWN",
     "UNKNOWN_MARK",

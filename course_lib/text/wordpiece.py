@@ -6,6 +6,7 @@ Shapes: B sentences in a batch, T pieces of the longest. Batch first, always. Ma
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -162,6 +163,16 @@ class WordPiece:
         pieces = [self.vocab[i] for i in indices(ids, len(self)) if i not in hidden]
         return " ".join(pieces).replace(f" {GOES_ON}", "")
 
+    def to_json(self) -> str:
+        """Everything as JSON, to keep beside a model; `from_json` reads it."""
+        parts = {"vocab": self.vocab, "specials": list(self.specials), "uncased": self.uncased}
+        return json.dumps({"type": "WordPiece", **parts})
+
+    @classmethod
+    def from_json(cls, data: str) -> WordPiece:
+        """The tokenizer that `to_json` wrote; raises ValueError when `data` is anything else."""
+        return _check_json(data)
+
     def _words(self, text: Words, specials: bool) -> list[list[int]]:
         """The indices of each word's pieces."""
         if isinstance(text, list):
@@ -247,3 +258,13 @@ def _check_word(word: object) -> str:
     if not isinstance(word, str):
         raise TypeError(f"A text is a string or a list of words, each a string; got {type(word).__name__} in a list.")
     return word
+
+
+def _check_json(data: str) -> WordPiece:
+    try:
+        saved = json.loads(data)
+        if not isinstance(saved["vocab"], list):  # a string would be read as the path of a file
+            raise TypeError
+        return {"WordPiece": WordPiece}[saved.pop("type")](**saved)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise ValueError("This is no WordPiece's JSON: give what to_json() returned.") from error
