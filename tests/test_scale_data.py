@@ -259,9 +259,7 @@ def test_a_log_loses_what_will_happen_again(tmp_path):
 def test_a_damaged_log_is_told(tmp_path, line):
     (tmp_path / "log.jsonl").write_bytes(b'{"step": 3, "loss": 1.0}\n' + line + b'\n{"step": 5, "loss": 1.0}\n')
     for look in (read, lambda out: Journal(out, writes=True, after=3)):
-        with pytest.raises(
-            ValueError, match=r"log.jsonl is damaged: its line 2 is none of a log. Delete it"
-        ):
+        with pytest.raises(ValueError, match=r"log.jsonl is damaged: its line 2 is none of a log. Delete it"):
             look(tmp_path)
 
 
