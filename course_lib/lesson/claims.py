@@ -82,13 +82,27 @@ class Comparison:
 
 
 class Condition:
-    """What a claim rests on: one comparison, or several joined by `&`; true when all of them are."""
+    """What a claim rests on: one comparison, or several joined by `&`. `holds` where all of them do.
+
+    It has no truth value of its own: `not` would make a true claim of a comparison with nan, of which neither it nor
+    its opposite holds; and `and`, or a chain of two signs, would lose what stands on the left.
+    """
 
     def __init__(self, comparisons: tuple = (), plain: tuple = ()):
         self.comparisons, self.plain = comparisons, plain
 
-    def __bool__(self):
+    @property
+    def holds(self) -> bool:
         return all(self.plain) and all(comparison.holds for comparison in self.comparisons)
+
+    def __bool__(self):
+        raise TypeError(
+            "hand what was measured to claim as it is: for `not` write the opposite comparison, measured(x) >= 1; for "
+            "`and` and for 1 < measured(x) < 2 write `&`, (measured(x) > 1) & (measured(x) < 2); after `if`, its .holds"
+        )
+
+    def __eq__(self, other):
+        return bool(self)  # == False is another `not`
 
     def __and__(self, other):
         other = _as_condition(other)
@@ -97,7 +111,7 @@ class Condition:
     __rand__ = __and__
 
     def __repr__(self):
-        return f"{' and '.join(map(str, self.comparisons)) or all(self.plain)}: {bool(self)}".lower()
+        return f"{' and '.join(map(str, self.comparisons)) or all(self.plain)}: {self.holds}".lower()
 
 
 class Measured:
@@ -170,7 +184,7 @@ def claim(text: str, condition) -> None:
     if not isinstance(text, str) or not text.strip():
         raise TypeError(f"a claim starts with its sentence, then the condition; got {type(text).__name__} first")
     condition = _as_condition(condition)
-    holds, text = bool(condition), text.strip().rstrip(".")
+    holds, text = condition.holds, text.strip().rstrip(".")
     numbers = " and ".join(map(str, condition.comparisons))
     records = [comparison.record() for comparison in condition.comparisons]
     tone, word = ("good", "Claim") if holds else ("bad", "Claim that does not hold here")
