@@ -1,0 +1,86 @@
+"""Distillation: a student learns from a teacher's answers beside the labels. Lesson 09.
+
+Shapes: B batch, K classes.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.inputs.sequences import reading, visible
+
+
+def hard_distillation(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> Tensor:
+    """1/2 CE(student, label) + 1/2 CE(student, the teacher's answer) (Touvron et al., 2021, equation 3): a number.
+
+    logits and teacher_logits (B, K), labels (B,). No temperature and no weight to choose. The paper gives the second
+    term an output of its own, the distillation token's; here one output has both, as in those rows of table 3 that do
+    without that token. The teacher learns nothing from it. Raises ValueError for shapes that do not fit, an empty batch
+    and, where it can be seen, a label that is no class; TypeError for labels that are no whole numbers.
+    """
+    _check_logits(logits, labels, teacher_logits)
+    answer = teacher_logits.argmax(dim=-1)  # (B,)
+    return (F.cross_entropy(logits, labels) + F.cross_entropy(logits, answer)) / 2
+
+
+def soft_distillation(
+    logits: Tensor, labels: Tensor, teacher_logits: Tensor, temperature: float = 3.0, weight: float = 0.1
+) -> Tensor:
+    """(1 - weight) CE(student, label) + weight * t^2 * KL(teacher, student), both at temperature t: a number.
+
+    (Touvron et al., 2021, equation 2, with the values of its section 6; Hinton, Vinyals and Dean, 2015, section 2.)
+    KL is the mean over images of sum_k p_k log(p_k / q_k), with p = softmax(teacher / t), q = softmax(student / t); its
+    gradient shrinks as 1 / t^2, which the factor takes back. Raises as `hard_distillation` does, and ValueError for a
+    temperature or a weight that makes no sense.
+    """
+    _check_logits(logits, labels, teacher_logits)
+    _check_knobs(temperature, weight)
+    q = (logits / temperature).log_softmax(dim=-1)
+    p = (teacher_logits.detach() / temperature).log_softmax(dim=-1)
+    divergence = F.kl_div(q, p, reduction="batchmean", log_target=True)
+    return (1 - weight) * F.cross_entropy(logits, labels) + weight * temperature**2 * divergence
+
+
+def taught_by(teacher: nn.Module, loss: Callable = hard_distillation) -> Callable[[nn.Module, tuple], Tensor]:
+    """A loss for `fit`: it shows each batch of images to the teacher too, which reads in eval mode and stays as it is.
+
+    loss takes the student's logits (B, K), the labels (B,) and the teacher's logits (B, K).
+
+        fit(student, labelled_batches(images, labels, 64), taught_by(teacher), steps=500)
+    """
+
+    def taught(student: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        images, labels = batch
+        with torch.no_grad(), reading(teacher):
+            said = teacher(images)  # (B, K)
+        return loss(student(images), labels, said)
+
+    return taught
+
+
+def _check_logits(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> None:
+    fits = logits.ndim == 2 and teacher_logits.shape == logits.shape and labels.shape == logits.shape[:1]
+    if not fits or 0 in logits.shape:
+        raise ValueError(
+            "Student and teacher need logits (batch, classes), and labels (batch,), not empty; got "
+            f"{tuple(logits.shape)}, {tuple(teacher_logits.shape)} and {tuple(labels.shape)}."
+        )
+    if labels.is_floating_point() or labels.is_complex():
+        raise TypeError(f"A label is a class, a whole number from 0 on; got {labels.dtype}.")
+    if visible(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < logits.shape[1]:
+        raise ValueError(
+            f"Each image needs a label from 0 to {logits.shape[1] - 1}; got {int(labels.min())} ... "
+            f"{int(labels.max())}: leave out the images that have none."
+        )
+
+
+def _check_knobs(temperature: float, weight: float) -> None:
+    if not 0 < temperature < math.inf or not 0 <= weight <= 1:
+        raise ValueError(
+            "The temperature must be a number above 0, the weight from 0 to 1; got "
+            f"temperature={temperature}, weight={weight}."
+        )
