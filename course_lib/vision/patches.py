@@ -53,7 +53,7 @@ def only_seen(patches: Tensor, seen: Tensor) -> Tensor:
     """Of each image the patches that are seen, in this order: (B, N, F), int64 (B, n) -> (B, n, F).
 
     Raises TypeError for other dtypes, ValueError for other shapes, none at all and, where it can be seen, for a patch
-    that an image does not have or that is named twice.
+    that an image does not have.
     """
     _check_seen(patches, seen)
     return patches.gather(1, seen[:, :, None].expand(-1, -1, patches.shape[2]))
@@ -168,8 +168,6 @@ def _check_seen(patches: Tensor, seen: Tensor) -> None:
         )
     if visible(seen) and not 0 <= int(seen.min()) <= int(seen.max()) < N:
         raise ValueError(f"seen must hold patches from 0 to {N - 1}; got {int(seen.min())} ... {int(seen.max())}.")
-    if visible(seen) and (twice := (seen.sort(dim=1).values.diff(dim=1) == 0).any(dim=1)).any():
-        raise ValueError(f"seen must name each patch once; image {int(twice.nonzero()[0])} has one of them twice.")
 
 
 def _check_channels(images: Tensor, channels: int) -> None:
