@@ -118,6 +118,83 @@ def test_nan_of_the_right_shape_is_not_right_in_a_single_case(exercise):
         assert not not_finite(list(right) if isinstance(right, Iterator) else right)
 
 
+def changed(name, old, new):
+    """The solution with one thing changed."""
+    return Slip(((old, new),)).of(find(name).solution)
+
+
+NEARLY = [
+    ("my_masking", "0.15", "0.16", "and `choice` is 0.15"),
+    ("my_masking", "0.15", "0.149", "and `choice` is 0.15"),
+    ("my_masking", "0.8)", "0.81)", "and `kind` is 0.8"),
+    ("my_masking", "0.9)", "0.91)", "and `kind` is 0.9"),
+    ("my_masking", "0.9)", "0.89)", "and `kind` is 0.9"),
+    ("mended_words", "0.15", "0.16", "does not read what it should"),
+    ("mended_words", "0.15", "0.1495", "does not read what it should"),
+    ("mended_words", ">= 0.8", ">= 0.81", "does not read what it should"),
+    ("mended_words", "0.9)", "0.91)", "does not read what it should"),
+    ("mended_words", "return ", "kind.zero_(); return ", "what you were given is not as it was"),
+    ("my_sinusoids", "10000**", "9999**", "for 40 and 14 you are not"),
+    ("my_sinusoids", "return ", "return 1.001 * ", "Print your row 1"),
+    ("my_sinusoids", "return ", "return 1e-4 + ", "Print your row 1"),
+    ("my_sinusoids", "flatten(-2)", "flatten(-2).half()", "Print your row 1"),
+    ("my_shift", "/ 10000 **", "/ 9999 **", "is not table[p + 3]|k = 37 and width 12|width 10 you are not"),
+    ("my_shift", "return shift", "return 1.001 * shift", "M @ table[p] is not table[p + 3]"),
+    ("my_image", "** 0.5)", "** 0.51)", "With P = 64 it is wrong"),
+    ("my_image", "** 0.5)", "** 0.495)", "With P = 64 it is wrong"),
+    ("my_cached", "k.shape[-1] ** 0.5", "(k.shape[-1] / 2)", "Where keys are 7 wide it is wrong"),
+    (
+        "my_forget_product",
+        "prod(dim=1)",
+        "prod(dim=1).squeeze()",
+        "here a batch of one|Here that is a tensor of shape (1, 1)",
+    ),
+    ("my_masked_softmax", "(~mask, 0)", "(~mask, 0).squeeze()", "Here that is a tensor of shape (1, 1, 4)"),
+    ("mended_streams", "(len(ids) - 1)", "(len(ids) - 2)", "Here that is a list of 5|61 characters are five chunks"),
+    ("mended_accuracy", " and len(written) < max_len", "", "With max_len = 2"),
+    ("mended_accuracy", "len(written) < max_len", "len(written) <= max_len", "With max_len = 2"),
+    ("mended_next", "return ", "ids.zero_(); return ", "`ids` is not as it was"),
+    ("mended_next", "return readout(x)", "return readout(x).double()", "(3, 1, 9), float64"),
+    (
+        "mended_decoder",
+        "return readout(x)",
+        "return readout(x).double()",
+        "yours is a tensor of shape (3, 5, 7), float64",
+    ),
+    (
+        "mended_start",
+        "return x + places",
+        "return (x + places).double()",
+        "yours is a tensor of shape (3, 6, 7), float64",
+    ),
+    ("my_mask", "padding=0", "padding=3", "where some are left out it is not: there `padding` is 0"),
+    ("my_self_attention", "turn=None", "turn=torch.tanh", "where some are left out it is not: there `turn` is None"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"), NEARLY, ids=[f"{n}: {old} -> {new}" for n, old, new, _ in NEARLY]
+)
+def test_what_is_nearly_right_is_wrong(name, old, new, said):
+    """Each of these passed once: on the inputs that were drawn it gave the right numbers, or all but."""
+    for seed in range(3):
+        verdict = judge(find(name), changed(name, old, new), seed)
+        assert verdict.kind in ("wrong", "error") and any(part in verdict.message for part in said.split("|")), verdict
+
+
+@pytest.mark.parametrize(
+    "exercise", [exercise for exercise in all_exercises() if not exercise.value], ids=lambda exercise: exercise.name
+)
+def test_who_hands_out_one_by_one_returns_nothing(exercise):
+    """A list of what comes was the solution's list in eight exercises."""
+
+    def one_by_one(*args):
+        yield from exercise.solution(*args)
+
+    verdict = judge(exercise, one_by_one)
+    assert verdict.kind == "wrong" and "one by one (by `yield`" in verdict.message
+
+
 def test_a_rate_that_hides_a_division_by_zero_is_not_right():
     def my_error_rate(links, gold):
         try:

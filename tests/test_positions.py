@@ -220,6 +220,21 @@ def test_shaws_buckets():
     assert clipped_bucket(torch.zeros(2, 0, 3, dtype=torch.int32), 1).shape == (2, 0, 3)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
+def test_buckets_of_small_whole_numbers_are_those_of_large_ones(dtype):
+    """clipped_bucket, t5_bucket: in int8 100 + 100 is negative, and so is the opposite of -128."""
+    ends = torch.iinfo(dtype)
+    distance = torch.arange(max(ends.min, -999), min(ends.max, 999) + 1)
+    for bucket in (
+        partial(clipped_bucket, max_distance=100),
+        partial(clipped_bucket, max_distance=300),
+        t5_bucket,
+        partial(t5_bucket, n_buckets=400, max_distance=999),
+        partial(t5_bucket, bidirectional=False),
+    ):
+        assert torch.equal(bucket(distance.to(dtype)), bucket(distance))
+
+
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize(
     "n_buckets, max_distance", [(32, 128), (32, 64), (16, 20), (8, 1000), (4, 3), (64, 4096), (6, 17), (10, 50)]

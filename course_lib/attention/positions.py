@@ -100,21 +100,22 @@ def rotate(x: Tensor, positions: Tensor | None = None, base: float = 10000.0, pa
 def clipped_bucket(distance: Tensor, max_distance: int) -> Tensor:
     """Shaw's buckets: one a distance from -k to k, further ones in the outermost (Shaw et al., 2018, section 3.2).
 
-    distance (...), whole numbers -> (...) from 0 to 2k, for k = max_distance: 2k + 1 buckets.
+    distance (...), whole numbers -> int64 (...) from 0 to 2k, for k = max_distance: 2k + 1 buckets.
     """
     _check_distance(distance)
     check_sizes("clipped_bucket", max_distance=max_distance)
-    return distance.clamp(-max_distance, max_distance) + max_distance
+    return distance.long().clamp(-max_distance, max_distance) + max_distance
 
 
 def t5_bucket(distance: Tensor, n_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> Tensor:
     """T5's buckets: near distances one each, further ones in logarithmic steps (Raffel et al., 2020, section 2.1).
 
-    distance (...), whole numbers -> (...) from 0 to n_buckets - 1; max_distance and beyond share the last one. The
-    upper half is for keys after the query; bidirectional=False has every bucket for those before it.
+    distance (...), whole numbers -> int64 (...) from 0 to n_buckets - 1; max_distance and beyond share the last one.
+    The upper half is for keys after the query; bidirectional=False has every bucket for those before it.
     """
     _check_distance(distance)
     _check_t5(n_buckets, max_distance, 2 if bidirectional else 1)
+    distance = distance.long()  # in int8, -128 has no opposite, and in uint8 nothing is below 0
     if bidirectional:
         n_buckets //= 2
         offset, far = torch.where(distance > 0, n_buckets, 0), distance.abs()
