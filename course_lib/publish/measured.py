@@ -9,10 +9,7 @@ What stands between the two marks is always rewritten.
 """
 
 import json
-import os
-import platform
 import re
-from importlib.metadata import version
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -20,6 +17,7 @@ from nbformat import NotebookNode
 from course_lib.data.beside import write_beside
 from course_lib.lesson.firmness import RECORD
 from course_lib.publish.course_map import course_map
+from course_lib.train.machine import machine
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -45,17 +43,6 @@ def measurement(notebook: NotebookNode, seconds: float, peak_mb: int) -> dict:
     for data in records(notebook, "report"):
         reports |= data["report"]
     return {"seconds": round(seconds), "peak_mb": peak_mb, "machine": machine(), "report": reports}
-
-
-def machine() -> str:
-    """This machine in words: cores, processor family, GPU if the course would use it, PyTorch's version."""
-    import torch
-
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    parts = [f"{cores} core{'s' if cores != 1 else ''}", _processor()]
-    if torch.cuda.is_available() and os.environ.get("COURSE_DEVICE", "cuda").startswith("cuda"):
-        parts.append(torch.cuda.get_device_name())
-    return ", ".join([*parts, f"PyTorch {version('torch').split('+')[0]}"])
 
 
 def read() -> dict:
@@ -166,15 +153,3 @@ def _cell(value):
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:#.3g}" if abs(value) < 100 else f"{value:,.0f}"
-
-
-def _processor():
-    """The processor's family, without its clock or marks; the architecture where the system does not tell."""
-    try:
-        info = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        info = ""
-    found = re.search(r"^model name\s*: (.+)$", info, re.MULTILINE)
-    name = found[1] if found else platform.processor()
-    name = re.sub(r"\((R|TM|C)\)|@.*$|\bCPU\b|\bProcessor\b", " ", name, flags=re.IGNORECASE)
-    return " ".join(name.split()) or platform.machine()
