@@ -320,7 +320,7 @@ def held() -> dict[str, Path]:
     """What is held to a limit, by the name under which the list has it: lessons, pages, the READMEs."""
     root = measured.ROOT
     texts = [*root.glob("*.md"), *(root / "course_lib" / "publish" / "pages").glob("*.md"), *root.glob("data/**/*.md")]
-    lessons = {path.name: path for path in sorted(measured.NOTEBOOKS.glob("*.ipynb"))}
+    lessons = {path.name: path for path in measured.written()}
     return lessons | {path.relative_to(root).as_posix(): path for path in sorted(texts)}
 
 

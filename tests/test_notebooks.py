@@ -17,7 +17,7 @@ import pytest
 from course_lib.publish import measured
 from course_lib.publish.normalise import KERNEL, NOTEBOOK_METADATA, WIDGET_VIEW, faults
 
-NOTEBOOKS = sorted(measured.NOTEBOOKS.glob("*.ipynb"))
+NOTEBOOKS = measured.written()
 LARGEST = 1_000_000  # bytes
 COMPARED = 5  # cells that nbval compares, at least, in each lesson
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "notes"}

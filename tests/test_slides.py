@@ -11,9 +11,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from course_lib.lesson import limits
 from course_lib.publish import assets, deck, slides
-from course_lib.publish.measured import NOTEBOOKS, ROOT
+from course_lib.publish.measured import ROOT, written
 
-LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+LESSONS = written()
 PROGRESS = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"
 HEADER = "iVBORw0KGgoAAAANSUhEUgAAA8AAAAGQCAYA"  # how a PNG of 960 x 400 begins
 STILL = f'<img src="data:image/png;base64,{HEADER}" alt="A curve that falls."><p>Still.</p>'
