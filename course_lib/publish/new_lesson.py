@@ -20,8 +20,11 @@ from course_lib.publish.normalise import as_text, normalise
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = Path(__file__).with_name("templates") / "lesson"
+LONGEST_SLUG = 24
 MARK = "TO BE WRITTEN"
 CELL = re.compile(r"^%% (\S+) (markdown|code) (\S+) ?(.*)$", re.MULTILINE)
+IMPORT = re.compile(r"from course_lib\S* import (?:\([^)]*\)|[^(\n]*)\n")
+IMPORTS = re.compile(rf"(?:{IMPORT.pattern})+")
 NOTES = "<details><summary>For the instructor</summary>\n\n{}\n\n</details>"
 NEXT = """\
 Lesson {number} is begun, and runs as it is. In this order:
@@ -63,12 +66,14 @@ def refused(lesson: Lesson, folder: str, root: Path = ROOT) -> str:
         return f"there is a lesson {lesson.number:02d} already: {taken.title}."
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", slug) or keyword.iskeyword(slug):
         return f"a slug is a Python name in small letters, such as masked_patches; got {slug!r}."
+    if len(slug) > LONGEST_SLUG:
+        return f"a slug has {LONGEST_SLUG} letters at most, so that lines that hold it stay short; got {slug!r}."
     if any(one.slug == slug for one in LISTED):
         return f"there is a lesson called {slug} already."
     if folder not in SHELF:
         return f"the shelf has no folder {folder!r}: say one of {', '.join(SHELF)}."
-    if not lesson.title.strip() or not lesson.question.strip().endswith("?"):
-        return "a lesson has a TITLE and asks one QUESTION, which ends with a question mark."
+    if not lesson.title or not lesson.question.endswith("?") or max(map(len, (lesson.title, lesson.question))) > 100:
+        return "a lesson has a TITLE and asks one QUESTION, which ends with a question mark; 100 letters at most each."
     if there := [path for path in files_of(lesson).values() if (root / path).exists()]:
         return f"{there[0]} is there already, and nothing is written over: choose another slug."
     names = {one.name for one in all_exercises()} | {one.key for one in all_quizzes()}
@@ -143,7 +148,11 @@ def _assigns(node, name):
 def _quoted(value):
     if isinstance(value, tuple):
         return f"({', '.join(map(_quoted, value))},)"
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else str(value)
+    if not isinstance(value, str):
+        return str(value)
+    if '"' in value and "'" not in value:
+        return repr(value)  # as the formatter has it: quotes that need no escape
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _text(kind, lesson, folder):
@@ -151,9 +160,15 @@ def _text(kind, lesson, folder):
     name = "notebook.txt" if kind == "notebook" else f"{kind}.py.txt"
     text = (TEMPLATES / name).read_text(encoding="utf-8")
     words = {"SLUG": lesson.slug, "DASHED": lesson.slug.replace("_", "-"), "NUMBER": f"{lesson.number:02d}"}
-    words |= {"TITLE": lesson.title.strip(), "QUESTION": lesson.question.strip(), "FOLDER": folder}
+    words |= {"TITLE": lesson.title, "QUESTION": lesson.question, "FOLDER": folder}
     text = re.sub(r"@([A-Z]+)@", lambda match: words[match[1]], text)
+    text = IMPORTS.sub(_sorted, text)
     return as_text(normalise(notebook(text))) if kind == "notebook" else text
+
+
+def _sorted(found):
+    """Lines of imports as the linter wants them: the lesson's own name stands among them, wherever it belongs."""
+    return "".join(sorted(IMPORT.findall(found[0]), key=lambda line: line.split()[1]))
 
 
 def notebook(text: str):
@@ -178,7 +193,8 @@ def main(arguments: list[str] | None = None) -> int:
         wrong = f"a lesson's number has two digits, such as NUMBER=10; got {given.number!r}."
     else:
         files = (f"{given.folder}/{given.slug}.py",)
-        lesson = Lesson(int(given.number), given.slug, given.title, given.question, files, to_be_written=True)
+        title, question = (" ".join(words.split()) for words in (given.title, given.question))
+        lesson = Lesson(int(given.number), given.slug, title, question, files, to_be_written=True)
         wrong = refused(lesson, given.folder)
     if wrong:
         print(f"Nothing was written: {wrong}", file=sys.stderr)
