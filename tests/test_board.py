@@ -37,7 +37,7 @@ def test_the_board_shows_every_lesson_and_counts_what_is_asked_today(outputs, to
 
 def test_a_lesson_shows_its_own_progress_whatever_other_lessons_there_are(outputs, toys, monkeypatch):
     progress("rnn_bptt")
-    monkeypatch.setattr(board, "LESSONS", (*LESSONS, Lesson(17, "dummy", "A lesson of a very long name " * 3, "Why?")))
+    monkeypatch.setattr(board, "LISTED", (*LESSONS, Lesson(17, "dummy", "A lesson of a very long name " * 3, "Why?")))
     progress("rnn_bptt")
     assert outputs[0] == outputs[1]
     data, record = outputs[0]

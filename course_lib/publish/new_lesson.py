@@ -12,6 +12,7 @@ import re
 import sys
 from pathlib import Path
 
+import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from course_lib.exercises import all_exercises, all_quizzes
@@ -51,10 +52,16 @@ def left_to_write(lesson: Lesson, root: Path = ROOT) -> dict[str, int]:
     """How often each file of the lesson still says TO BE WRITTEN; a file that is not there counts once."""
     found = {}
     for path in map(root.joinpath, files_of(lesson).values()):
-        count = path.read_text(encoding="utf-8").count(MARK) if path.is_file() else 1
+        count = _said(path).count(MARK) if path.is_file() else 1
         if count:
             found[path.relative_to(root).as_posix()] = count
     return found
+
+
+def _said(path):
+    """A file's text; of a notebook what is written in its cells, not what they have shown."""
+    text = path.read_text(encoding="utf-8")
+    return "".join(cell.source for cell in nbformat.reads(text, 4).cells) if path.suffix == ".ipynb" else text
 
 
 def refused(lesson: Lesson, folder: str, root: Path = ROOT) -> str:
