@@ -56,7 +56,7 @@ LISTED = (
         "lstm_gradient_flow",
         "LSTM and the gradient's highway",
         "Why do plain RNNs forget, and what does a gate change?",
-        ("recurrent/stacked.py", "recurrent/lstm.py", "train/stored.py", "data/long_memory.py"),
+        ("recurrent/stacked.py", "recurrent/lstm.py", "recipes/stored.py", "data/long_memory.py"),
     ),
     Lesson(
         3,
@@ -102,8 +102,10 @@ LISTED = (
         "What does predicting the next token buy?",
         (
             "text/counts.py",
+            "text/token_row.py",
             "text/bpe.py",
             "language/generate.py",
+            "weights/hf_activations.py",
             "language/gpt.py",
             "language/muon.py",
             "language/next_token.py",
@@ -148,7 +150,7 @@ LISTED = (
             "vision/distillation.py",
             "vision/masked_patches.py",
             "data/fashion.py",
-            "train/stored_images.py",
+            "recipes/images.py",
         ),
     ),
 )
