@@ -179,12 +179,12 @@ def _sorted(found):
 
 
 def notebook(text: str):
-    """A notebook from its template: before each cell a line "%% id kind slide-type tag"; notes are folded."""
+    """A notebook from its template: before each cell a line "%% id kind slide-type tags"; notes are folded."""
     cells, parts = [], CELL.split(text)[1:]
     for name, kind, slide, tag, source in zip(*(parts[n::5] for n in range(5)), strict=True):
         source = NOTES.format(source.strip()) if slide == "notes" else source.strip("\n")
         metadata = {"slideshow": {"slide_type": slide}} if slide != "-" else {}
-        metadata |= {"jupyter": {"source_hidden": True}} if tag == "folded" else {"tags": [tag]} if tag else {}
+        metadata |= {"jupyter": {"source_hidden": True}} if tag == "folded" else {"tags": tag.split()} if tag else {}
         cells.append((new_code_cell if kind == "code" else new_markdown_cell)(source, id=name, metadata=metadata))
     return new_notebook(cells=cells)
 
