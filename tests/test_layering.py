@@ -43,6 +43,11 @@ ROOMS = {
     "recipes": Room({"torch", "safetensors"}, {"recipes", "train", "data", *concepts()}),
     "scale": Room({"torch", "numpy", "safetensors"}, {"scale", "train", "data", *concepts()}),
     "train.published": Room({"platformdirs"}, {"data.beside"}),
+    "experiments": Room(
+        {"torch", "numpy", "sacrebleu"}, {"experiments", "recipes", "train", "data", "show.record", *concepts()}
+    ),
+    "experiments.runs": Room(set(), set()),
+    "experiments.__main__": Room({"torch"}, {"experiments", "train", "lesson.syllabus"}),
     "data": Room({"torch", "numpy", "platformdirs"}, {"data"}),
     "show": Room(set(), set()),
     "show.record": Room({"torch"}, set()),
@@ -54,11 +59,25 @@ ROOMS = {
     "show.diagrams": Room({"numpy", "matplotlib"}, {"show.diagrams", "show.drawings", "show.letters", "show.plots"}),
     "show.attention_views": Room({"numpy"}, {"show.attention_views", "show.letters", "show.plots"}),
     "show.widgets": Room({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"show.frames", "show.plots"}),
-    "lesson": Room({"torch", "numpy", "IPython", "ipywidgets", "platformdirs"}, {"lesson", "exercises", "data.beside"}),
+    "lesson": Room(
+        {"torch", "numpy", "IPython", "ipywidgets", "platformdirs"},
+        {"lesson", "exercises", "data.beside", "experiments.runs"},
+    ),
     "lesson.machine": Room({"torch"}, {"recurrent.rnn", "recurrent.language_model", "train"}),
     "exercises": Room({"torch"}, {"exercises", "data", "train", "show.record", *concepts()}),
     "publish": Room(
-        set(), {"publish", "lesson", "exercises", "data.beside", "show.frames", "recipes", "scale"}
+        set(),
+        {
+            "publish",
+            "lesson",
+            "exercises",
+            "data.beside",
+            "show.frames",
+            "recipes",
+            "scale",
+            "experiments",
+            "train.machine",
+        },
     ),  # a command: any package that is not heavy
 }
 
@@ -361,6 +380,9 @@ def test_notebooks_do_not_import_publish():
         ("lesson.claims", "from course_lib.show.widgets import explore", "must not import show.widgets"),
         ("lesson.claims", "try:\n    import bertviz\nexcept ImportError:\n    pass", "bertviz is heavy"),
         ("train.loop", "from course_lib.publish import execute", "must not import publish"),
+        ("recurrent.rnn", "from course_lib.experiments import recorded", "must not import experiments"),
+        ("exercises.rnn", "from course_lib.experiments.seq2seq import f", "must not import experiments"),
+        ("experiments.seq2seq", "from course_lib.lesson import claim", "must not import lesson"),
         ("train.loop", "from course_lib.recipes import stored", "must not import recipes"),
         ("train.loop", "from course_lib.scale.rows import draw", "must not import scale"),
         ("exercises.rnn", "from course_lib.recipes import stored", "must not import recipes"),

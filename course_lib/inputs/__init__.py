@@ -14,10 +14,12 @@ from course_lib.inputs.sequences import (
     visible,
     whole_lengths,
 )
+from course_lib.inputs.shapes import check_shapes
 
 __all__ = [
     "autocast_is_on",
     "check_sequence",
+    "check_shapes",
     "check_sizes",
     "check_text",
     "full_precision",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 SHELF = ("inputs", "text", "recurrent", "attention", "translation", "weights", "language", "bert", "vision")
 
 # Concept files that no single lesson owns; they come before every lesson's own.
-SHARED = ("text/tokenizers.py", "inputs/sequences.py", "attention/reach.py")
+SHARED = ("text/tokenizers.py", "inputs/shapes.py", "inputs/sequences.py", "attention/reach.py")
 
 
 @dataclass(frozen=True)
