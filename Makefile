@@ -114,6 +114,12 @@ lint: $(STAMP)  ## check the style of the code
 
 ##@ To write
 
+# make hands what is said on its command line to the shell as it stands: quotes around TITLE and QUESTION are enough.
+.PHONY: lesson
+lesson: $(STAMP)  ## begin a lesson (NUMBER=10 SLUG=detr FOLDER=vision TITLE="Boxes" QUESTION="What is where?")
+	@$(PY) -m course_lib.publish.new_lesson --number="$$NUMBER" --slug="$$SLUG" --folder="$$FOLDER" \
+	  --title="$$TITLE" --question="$$QUESTION"
+
 .PHONY: notebooks
 notebooks: $(STAMP)  ## run the notebooks in place, store them clean, measure them (FILES=... for some)
 	@$(PY) -m course_lib.publish.execute $(FILES)

@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-from pathlib import Path
 
 import ipywidgets
 import numpy as np
@@ -12,9 +11,9 @@ from matplotlib.colors import to_rgb
 
 from course_lib import exercises
 from course_lib.lesson.quizzes import panel
+from course_lib.publish.measured import written
 from course_lib.show import drawings, plots, widgets
 
-NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "notebooks").glob("*.ipynb"))
 PALETTE = {name: getattr(plots, name) for name in ("BLUE", "ORANGE", "GREEN", "PURPLE", "GREY")}
 # How linear sRGB looks without one kind of cone (Machado, Oliveira and Fernandes, 2009, table 1, severity 1.0).
 EYES = {
@@ -143,7 +142,7 @@ def test_explore_names_its_controls():
     assert len(control.box.children) == 3 and list(unnamed(control.box)) == []
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", written(), ids=lambda path: path.stem)
 def test_every_control_and_quiz_of_a_lesson_is_named(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     for cell in cells:

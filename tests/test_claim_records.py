@@ -337,7 +337,7 @@ def test_without_a_record_nothing_is_said(recorded, outputs, text, monkeypatch):
 
 
 def notebooks():
-    return sorted(numbers.NOTEBOOKS.glob("*.ipynb"))
+    return numbers.written()
 
 
 def stated(source):

@@ -13,7 +13,7 @@ import pytest
 
 from course_lib.publish import measured
 
-NOTEBOOKS = sorted(measured.NOTEBOOKS.glob("*.ipynb"))
+NOTEBOOKS = measured.written()
 
 
 @cache

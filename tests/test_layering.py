@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from course_lib.lesson.syllabus import LESSONS, SHARED, SHELF, concepts
+from course_lib.lesson.syllabus import LISTED, SHARED, SHELF, concepts
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "course_lib"
@@ -315,7 +315,7 @@ def test_every_folder_is_a_room_or_lies_on_the_shelf():
 
 def test_the_shelf_holds_what_the_syllabus_lists():
     assert sorted(concept_files()) == sorted(concepts())
-    listed = [file for lesson in LESSONS for file in lesson.files]
+    listed = [file for lesson in LISTED for file in lesson.files]
     assert [file for file in listed if not (LIBRARY / file).exists()] == []
 
 

@@ -17,11 +17,9 @@ import pytest
 from course_lib.publish import measured
 from course_lib.publish.normalise import KERNEL, NOTEBOOK_METADATA, WIDGET_VIEW, faults
 
-NOTEBOOKS = sorted(measured.NOTEBOOKS.glob("*.ipynb"))
+NOTEBOOKS = measured.written()
 LARGEST = 1_000_000  # bytes
 COMPARED = 5  # cells that nbval compares, at least, in each lesson
-SECONDS, MEGABYTES = 150, 2048  # no notebook may take more
-WITH_A_REAL_MODEL = 3072  # but one that reads weights which others trained
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "notes"}
 FOLDERS = r"(?<![\w./-])/(home|root|work|tmp|Users|private|mnt|var|opt)/\w|\b[A-Z]:\\\w"
 # Names of machines and users that are words too; they tell nothing about who ran the notebook.
@@ -248,12 +246,10 @@ def test_lesson(path, check):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_was_measured_and_keeps_its_limits(path):
+def test_notebook_was_measured_as_it_is_stored(path):
     assert well_named(path.name) == []
     entry = measured.read().get(path.name)
     assert entry, f"{path.name} was never measured: run `make notebooks`"
-    assert entry["seconds"] <= SECONDS
-    assert entry["peak_mb"] <= (WITH_A_REAL_MODEL if "published.fetch" in path.read_text() else MEGABYTES)
     assert entry["report"] == measured.measurement(nbformat.read(path, 4), 0, 0)["report"], "run `make notebooks`"
 
 

@@ -11,7 +11,6 @@ from nbval.plugin import get_sanitize_patterns
 
 from course_lib.publish import execute, frames, measured
 from course_lib.publish.kernels import run
-from course_lib.publish.measured import NOTEBOOKS
 from course_lib.publish.normalise import KERNEL, WIDGET_VIEW, as_text, faults, normalise
 
 BAR = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"
@@ -120,7 +119,7 @@ def test_a_notebook_with_a_laboratory_folds_what_need_not_be_read():
         True, None, True, True, False, True, None]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", measured.written(), ids=lambda path: path.stem)
 def test_every_notebook_lies_in_its_stored_form(path):
     stored = path.read_text(encoding="utf-8")
     assert as_text(normalise(nbformat.reads(stored, 4))) == stored, "run `make notebooks`"

@@ -9,14 +9,14 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from course_lib.lesson import limits
 from course_lib.publish import assets, deck, slides
-from course_lib.publish.measured import NOTEBOOKS, ROOT
+from course_lib.publish.measured import ROOT, written
 
-LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+LESSONS = written()
 PROGRESS = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"
 HEADER = "iVBORw0KGgoAAAANSUhEUgAAA8AAAAGQCAYA"  # how a PNG of 960 x 400 begins
 STILL = f'<img src="data:image/png;base64,{HEADER}" alt="A curve that falls."><p>Still.</p>'
-MOST_SLIDES, MOST_MINUTES = 14, 50  # of a core that has a laboratory after it
 CLAIMING = "# NBVAL_CHECK_OUTPUT\nh = 1\nclaim('it holds',\n      h == 1)\nprint(h)"
 
 
@@ -375,15 +375,11 @@ def test_notes_say_ask_warn_and_time(path):
 
 
 def unfit_length(made):
-    """What is wrong with the length of a lesson: of its core alone, where it has a laboratory."""
+    """What is wrong with the length of a lesson that has no laboratory; a core's is a budget (budgets.py)."""
     core, laboratory = deck.core_and_laboratory(made)
-    total = sum(slide.minutes for slide in core)
-    if not laboratory:
-        return [] if 45 <= total <= 75 else [f"the minutes in its notes add up to {total}, not to 45 to 75"]
-    return [
-        *([f"its core has {len(core)} slides, more than {MOST_SLIDES}"] if len(core) > MOST_SLIDES else []),
-        *([f"its core takes {total} minutes, more than {MOST_MINUTES}"] if total > MOST_MINUTES else []),
-    ]
+    total, (least, most) = sum(slide.minutes for slide in core), limits.MINUTES_WITHOUT_LABORATORY
+    fits = laboratory or least <= total <= most
+    return [] if fits else [f"the minutes in its notes add up to {total}, not to {least} to {most}"]
 
 
 @pytest.mark.parametrize("path", [p for p in LESSONS if not p.name.startswith("00")], ids=lambda path: path.stem)
@@ -395,9 +391,7 @@ def test_a_lesson_is_as_long_as_a_lesson_may_be(path):
     (15, 3, False, []),
     (15, 2, False, ["the minutes in its notes add up to 30, not to 45 to 75"]),
     (26, 3, False, ["the minutes in its notes add up to 78, not to 45 to 75"]),
-    (14, 3, True, []),
-    (15, 3, True, ["its core has 15 slides, more than 14"]),
-    (13, 4, True, ["its core takes 52 minutes, more than 50"]),
+    (26, 3, True, []),
 ])  # fmt: skip
 def test_a_lesson_of_another_length_is_found(slides, minutes, laboratory, faults):
     core = [deck.Slide([text("## A")], [text(f"**Minutes.** {minutes}")], below=n % 2 == 1) for n in range(slides)]

@@ -15,6 +15,7 @@ from course_lib.lesson import (
     show_source,
 )
 from course_lib.lesson.sources import ROOT, address_of_test, code_of, fenced, heading
+from course_lib.publish.measured import written
 from course_lib.recurrent.rnn import RNN, rnn_step
 
 
@@ -102,8 +103,7 @@ def shown_in(path):
         yield operator.attrgetter(".".join([first, *name.split(".")[1:]]))(importlib.import_module(module))
 
 
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SHOWN = dict.fromkeys(obj for path in NOTEBOOKS for obj in shown_in(path))
+SHOWN = dict.fromkeys(obj for path in written() for obj in shown_in(path))
 
 
 @pytest.mark.parametrize("obj", SHOWN, ids=lambda obj: obj.__qualname__)

@@ -2,12 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
-NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
-LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if not path.name.startswith("00")]
+from course_lib.publish.measured import MEASURED, written
+
+LESSONS = [path for path in written() if not path.name.startswith("00")]
 
 
 def minutes_stated(title: str) -> float | None:
@@ -36,7 +36,7 @@ def faults(title: str, seconds: float) -> list[str]:
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_title_cell(path):
     cell = json.loads(path.read_text(encoding="utf-8"))["cells"][0]
-    measured = json.loads((NOTEBOOKS / "measured.json").read_text(encoding="utf-8"))
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
     assert faults("".join(cell["source"]), measured[path.name]["seconds"]) == []
 
 

@@ -122,9 +122,9 @@ def run_all(jobs: list[tuple[Experiment, dict, int, str]], book: Book) -> list[s
 
 def chosen(names: list[str]) -> list[str]:
     """Slugs for what was asked: numbers, slugs or notebooks; all lessons if none was. ValueError for others."""
-    from course_lib.lesson.syllabus import LESSONS
+    from course_lib.lesson.syllabus import LISTED
 
-    by_name = {name: lesson.slug for lesson in LESSONS
+    by_name = {name: lesson.slug for lesson in LISTED
                for name in (f"{lesson.number:02d}", str(lesson.number), lesson.slug, lesson.notebook)}  # fmt: skip
     known = slugs()
     found = [by_name.get(Path(name).name, name) for name in names]

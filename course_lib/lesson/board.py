@@ -4,7 +4,7 @@ from course_lib.exercises import NotThere, all_exercises, all_quizzes
 from course_lib.lesson.cards import QUIET, emit, prose
 from course_lib.lesson.marks import marks
 from course_lib.lesson.sources import ROOT
-from course_lib.lesson.syllabus import LESSONS
+from course_lib.lesson.syllabus import LESSONS, LISTED
 
 _HEADER = ("", "Lesson", "Exercises", "Quiz")
 
@@ -15,7 +15,7 @@ def progress(lesson: str | None = None) -> None:
     A lesson's notebook shows its own, so that what is stored with it stays when lessons are added. Raises NotThere, a
     LookupError, for a name that no lesson has.
     """
-    shown = [one for one in LESSONS if lesson in (None, one.slug)]
+    shown = [one for one in (LISTED if lesson else LESSONS) if lesson in (None, one.slug)]
     if not shown:
         known = ", ".join(one.slug for one in LESSONS)
         raise NotThere(f"There is no lesson called {lesson!r}. There are: {known}.")

@@ -19,6 +19,8 @@ class Lesson:
     files: what it brings into course_lib/, in the order in which it may be imported; a concept lies in a
     folder of the shelf ("recurrent/rnn.py"), what serves it in a room ("data/dates/"). Its exercises are
     exercises/<slug>.py. A file that another one imports before its own lesson teaches it stands in both.
+    to_be_written: it is under way (`make lesson` begins one so): its files lie in their places, and no reader, page or
+    check of the whole course meets it before this is taken out.
     """
 
     number: int
@@ -26,6 +28,7 @@ class Lesson:
     title: str
     question: str
     files: tuple[str, ...] = ()
+    to_be_written: bool = False
 
     @property
     def notebook(self) -> str:
@@ -33,7 +36,7 @@ class Lesson:
         return f"{self.number:02d}_{self.slug}.ipynb"
 
 
-LESSONS = (
+LISTED = (
     Lesson(
         0,
         "start_here",
@@ -152,8 +155,11 @@ LESSONS = (
     ),
 )
 
+LESSONS = tuple(lesson for lesson in LISTED if not lesson.to_be_written)
+IN_WRITING = tuple(lesson for lesson in LISTED if lesson.to_be_written)
+
 
 def concepts() -> list[str]:
     """The shelf's files in teaching order, by name below course_lib ("recurrent.rnn"): each may import those before."""
-    files = dict.fromkeys([*SHARED, *(file for lesson in LESSONS for file in lesson.files)])
+    files = dict.fromkeys([*SHARED, *(file for lesson in LISTED for file in lesson.files)])
     return [file.removesuffix(".py").replace("/", ".") for file in files if file.partition("/")[0] in SHELF]

@@ -16,6 +16,7 @@ from nbformat import NotebookNode
 
 from course_lib.data.beside import write_beside
 from course_lib.lesson.firmness import RECORD
+from course_lib.lesson.syllabus import IN_WRITING
 from course_lib.publish.course_map import course_map
 from course_lib.train.machine import machine
 
@@ -24,6 +25,12 @@ NOTEBOOKS = ROOT / "notebooks"
 MEASURED = NOTEBOOKS / "measured.json"
 README = ROOT / "README.md"
 BLOCK = re.compile(r"(<!-- measured:([^>]+?) -->)(.*?)(<!-- /measured -->)", re.DOTALL)
+
+
+def written() -> list[Path]:
+    """The notebooks of the course in their order, without those of lessons that are being written."""
+    drafts = {lesson.notebook for lesson in IN_WRITING}
+    return [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if path.name not in drafts]
 
 
 def records(notebook: NotebookNode, key: str) -> list[dict]:

@@ -21,7 +21,7 @@ from nbformat.v4 import new_markdown_cell
 
 from course_lib.data.beside import beside
 from course_lib.publish import claim_page, frames, questions, scale, teach
-from course_lib.publish.measured import NOTEBOOKS, ROOT
+from course_lib.publish.measured import ROOT, written
 from course_lib.publish.normalise import faults, first_line, normalise
 from course_lib.publish.parts import begins_laboratory, is_folded
 
@@ -175,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--repository", default="", help="owner/name on GitHub: lessons can then be run from the pages")
     parser.add_argument("--branch", default="main")
     options = parser.parse_args(arguments)
-    paths = sorted(NOTEBOOKS.glob("*.ipynb"))
+    paths = written()
     reasons = build(paths, repository=options.repository, branch=options.branch)
     for name in [] if reasons else frames.standing(paths):
         print(f"{name}: its controls stand still; `make frames` draws what they show.", file=sys.stderr)

@@ -16,7 +16,7 @@ import pytest
 from filelock import FileLock
 
 from course_lib.publish import site
-from course_lib.publish.measured import NOTEBOOKS
+from course_lib.publish.measured import written
 
 from .lab import lab_of
 
@@ -87,7 +87,7 @@ def pages(tmp_path_factory, request):
         folder = folder.parent
     with FileLock(folder / "site.lock"):
         if not (folder / "site").exists():
-            assert site.build(sorted(NOTEBOOKS.glob("*.ipynb")), folder / "site") == []
+            assert site.build(written(), folder / "site") == []
     return folder / "site"
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.publish.measured import NOTEBOOKS
+from course_lib.publish.measured import written
 
 from .conftest import is_from_disk, watched_page
 
 MEASURE = Path(__file__).with_name("measure_page.js").read_text(encoding="utf-8")
-LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
+LESSONS = written()
 PAGES = ["index", "claims", "teach", "scale", "search", *(path.stem for path in LESSONS)]
 WIDTHS = {"wide": 1440, "narrow": 400}
 REACHED = """() => { const e = document.activeElement; e.dataset.reached = 1; const s = getComputedStyle(e);

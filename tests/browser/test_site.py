@@ -9,14 +9,14 @@ from PIL import Image
 
 from course_lib.exercises import find_quiz
 from course_lib.publish import frames, site
-from course_lib.publish.measured import NOTEBOOKS
+from course_lib.publish.measured import written
 from course_lib.show.frames import ASKED
 from course_lib.show.plots import Picture
 from course_lib.show.widgets import explore
 
 from .student import bare
 
-LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
+LESSONS = written()
 PAGES = ["index", "claims", "teach", "scale", "search", *(path.stem for path in LESSONS)]
 DRAWN = """async () => { await window.MathJax?.startup?.promise;
   return [...document.querySelectorAll(".math")].map(math => math.querySelector("mjx-container svg path") !== null

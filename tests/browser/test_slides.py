@@ -10,14 +10,14 @@ import pytest
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_lib.publish.measured import NOTEBOOKS
+from course_lib.publish.measured import written
 from course_lib.publish.slides import build
 from course_lib.show.plots import lines, picture
 
 from .conftest import is_from_disk, watched_page
 
 MEASURE = Path(__file__).with_name("measure_slides.js").read_text(encoding="utf-8")
-LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+LESSONS = written()
 
 
 def opened(page, deck):
