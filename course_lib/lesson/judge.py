@@ -18,7 +18,7 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import described
-from course_lib.lesson.limits import OutOfTime, within
+from course_lib.lesson.time_limit import OutOfTime, within
 from course_lib.lesson.watched import Mistake, NotAttempted, Watched, is_untouched
 
 PRINT_LIMIT = 2000  # characters

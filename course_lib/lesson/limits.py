@@ -1,59 +1,39 @@
-"""A time limit around code that may never end, and may refuse to be ended."""
+"""Every limit that a test holds a lesson to: a number, and above it why. CONTRIBUTING.md's table is made from them.
 
-import ctypes
-import threading
-import time
-from collections.abc import Callable
-from typing import Any
+A test imports the name (`from course_lib.lesson import limits`), never a copy of the number.
+"""
 
-GRACE = 1.0  # seconds that code whose time is up is given to end
+# --- a lesson's core: what stands before its laboratory
 
+# One question, answered within an hour of teaching: more slides than these cannot be spoken to in it.
+SLIDES = 14
+# Minutes in the core's speaker notes: an hour, less the beginning, the questions and the end.
+MINUTES = 50
+# Lines of code that stand open (not folded; stubs, quizzes and exercises' starters apart): what a student can read
+# beside everything else in one sitting. What else a claim needs is an experiment, in the library.
+OPEN_LINES = 150
+# Open lines on slides, at least: the code that the lesson is about is shown to the room, not only left in the notebook.
+SLIDE_LINES = 40
+# Findings: nobody keeps more of them in mind. What is true by construction is an identity and is not counted.
+CLAIMS = 8
+# Measured numbers in one claim: a sentence with three is two sentences.
+NUMBERS_PER_CLAIM = 2
+# Words that a student reads: about twenty minutes of reading.
+WORDS = 2500
+# Minutes of a lesson that has no laboratory, least and most: then all of it is the core.
+MINUTES_WITHOUT_LABORATORY = (45, 75)
 
-class OutOfTime(SystemExit):
-    """The time is up.
+# --- a whole notebook, core and laboratory
 
-    Not an Exception, or `except Exception` in a student's loop would swallow it; and a thread may end by a SystemExit
-    without a word.
-    """
-
-
-def within(seconds: float, run: Callable[[], Any]) -> Any:
-    """What `run()` returns or raises; raises OutOfTime when it has not ended after `seconds`, whatever Python it runs.
-
-    It runs in a thread of its own, so that the caller comes back in any case, and hears an interrupt. When its time is
-    up, or the student interrupts, it is ended between two Python steps. Code that swallows even that is left running,
-    and OutOfTime says so. A single call into C that never ends and holds the interpreter (`sum(range(10**12))`) lets
-    nobody in: no thread can end it.
-    """
-    came = []
-
-    def work():
-        try:
-            came.append((run(), None))
-        except BaseException as error:
-            came.append((None, error))
-
-    worker = threading.Thread(target=work, daemon=True)
-    worker.start()
-    until = time.monotonic() + seconds
-    try:
-        while worker.is_alive() and (left := until - time.monotonic()) > 0:
-            worker.join(min(left, 0.1))  # in short waits: on Windows an interrupt is heard only between two of them
-        late = worker.is_alive()
-    finally:
-        ended = _ended(worker)
-    if late:
-        raise OutOfTime("" if ended else "It goes on in the background: restart the kernel to stop it.")
-    value, error = came[0]
-    if error is not None:
-        raise error
-    return value
-
-
-def _ended(worker) -> bool:
-    """End `worker` if it runs still, by raising OutOfTime in it again and again; whether it has ended."""
-    until = time.monotonic() + GRACE
-    while worker.is_alive() and time.monotonic() < until:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(OutOfTime))
-        worker.join(0.01)
-    return not worker.is_alive()
+# Seconds of Run All on two quiet cores: a class waits for it together.
+SECONDS = 75
+# Peak memory in MB: a student's laptop of 4 GB runs a browser beside it.
+MEMORY_MB = 2000
+# The same where a model that others trained is loaded: its weights alone are half a gigabyte.
+MEMORY_MB_REAL_MODEL = 3000
+# Bytes of the stored notebook: GitHub shows it, and a clone stays small.
+NOTEBOOK_BYTES = 1_000_000
+# Cells whose text output nbval compares, at least: else a notebook would pass without any number being looked at.
+COMPARED_CELLS = 5
+# What the title cell says of its minutes, as a part of what was measured, least and most: machines differ by so much.
+TITLE_MINUTES = (0.6, 1.6)

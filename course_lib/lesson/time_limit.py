@@ -1,0 +1,59 @@
+"""A time limit around code that may never end, and may refuse to be ended."""
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+GRACE = 1.0  # seconds that code whose time is up is given to end
+
+
+class OutOfTime(SystemExit):
+    """The time is up.
+
+    Not an Exception, or `except Exception` in a student's loop would swallow it; and a thread may end by a SystemExit
+    without a word.
+    """
+
+
+def within(seconds: float, run: Callable[[], Any]) -> Any:
+    """What `run()` returns or raises; raises OutOfTime when it has not ended after `seconds`, whatever Python it runs.
+
+    It runs in a thread of its own, so that the caller comes back in any case, and hears an interrupt. When its time is
+    up, or the student interrupts, it is ended between two Python steps. Code that swallows even that is left running,
+    and OutOfTime says so. A single call into C that never ends and holds the interpreter (`sum(range(10**12))`) lets
+    nobody in: no thread can end it.
+    """
+    came = []
+
+    def work():
+        try:
+            came.append((run(), None))
+        except BaseException as error:
+            came.append((None, error))
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    until = time.monotonic() + seconds
+    try:
+        while worker.is_alive() and (left := until - time.monotonic()) > 0:
+            worker.join(min(left, 0.1))  # in short waits: on Windows an interrupt is heard only between two of them
+        late = worker.is_alive()
+    finally:
+        ended = _ended(worker)
+    if late:
+        raise OutOfTime("" if ended else "It goes on in the background: restart the kernel to stop it.")
+    value, error = came[0]
+    if error is not None:
+        raise error
+    return value
+
+
+def _ended(worker) -> bool:
+    """End `worker` if it runs still, by raising OutOfTime in it again and again; whether it has ended."""
+    until = time.monotonic() + GRACE
+    while worker.is_alive() and time.monotonic() < until:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(OutOfTime))
+        worker.join(0.01)
+    return not worker.is_alive()
