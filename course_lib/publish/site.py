@@ -177,8 +177,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     paths = sorted(NOTEBOOKS.glob("*.ipynb"))
     reasons = build(paths, repository=options.repository, branch=options.branch)
-    for name in [] if reasons else frames.standing(paths):
-        print(f"{name}: its controls stand still; `make frames` draws what they show.", file=sys.stderr)
+    if not reasons and (stands := frames.told_of(paths)):
+        print(stands, file=sys.stderr)
     for reason in reasons:
         print(f"The pages are left as they were: {reason}.", file=sys.stderr)
     if not reasons:
