@@ -1,4 +1,4 @@
-"""A lesson that is added as the README says is everywhere by that alone: the map, the board, the checks, the pages.
+"""A lesson that is added as CONTRIBUTING.md says is everywhere by that alone: map, board, checks and pages.
 
 It is lesson 17, in a copy of the course, so that nothing may count on how many lessons there are.
 """
@@ -96,7 +96,7 @@ CLAIM = {"unrolled": {"claim": "it looks", "holds": True, "values": []}}
 LOOK = """
     from pathlib import Path
     from course_lib.lesson import progress
-    from course_lib.publish import execute, measured, site, slides
+    from course_lib.publish import blocks, measured, site, slides
     import sys, types
     sys.modules["tests"] = types.ModuleType("tests")  # an installed package is called so too, and would be found first
     sys.modules["tests"].__path__ = ["tests"]
@@ -106,10 +106,11 @@ LOOK = """
     notebook, build = measured.NOTEBOOKS / "17_looking_inside.ipynb", Path("build")
     entry = {"seconds": 6, "peak_mb": 300, "machine": measured.machine(), "report": {}}
     measured.store(notebook.name, entry)
-    execute.refresh_readme()
-    row = next(line for line in measured.README.read_text().splitlines() if line.startswith("| [17 Looking inside]"))
-    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/saliency.py", "tests/test_saliency.py",
-                 "course_lib/exercises/looking_inside.py", "tests/test_exercises.py"):
+    blocks.refresh()
+    text = Path("README.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| [17 Looking inside]"))
+    assert "What has a network learned, and where?" in row
+    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/saliency.py"):
         assert f"]({link})" in row, row
     assert groups.group_of("notebooks/17_looking_inside.ipynb::Cell 0") == "lesson 17_looking_inside"
     in_lab = groups.group_of("tests/browser/test_lessons_in_lab.py::test_it_runs_to_its_end[17_looking_inside]")
@@ -142,7 +143,7 @@ def course(tmp_path_factory):
     copy = tmp_path_factory.mktemp("course")
     for name in ("course_lib", "tests", "notebooks"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("README.md", "pyproject.toml"):
+    for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
     syllabus = copy / "course_lib" / "lesson" / "syllabus.py"
     before, end, after = syllabus.read_text(encoding="utf-8").partition("\n)\n\n\ndef concepts")
@@ -166,7 +167,7 @@ def test_lesson_17_is_everywhere(course):
     board = run(course, "-c", textwrap.dedent(LOOK))
     assert "17  Looking inside" in board and "○ 0/1" in board.splitlines()[-1]
     files = ["layering", "title_cells", "notebooks", "slides", "exercises", "saliency"]
-    chosen = "17_ or saliency or looking or slope or readme or shelf or short or differ or only_existing"
+    chosen = "17_ or saliency or looking or slope or tables or shelf or short or differ or only_existing"
     told = run(course, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen,
                *(f"tests/test_{name}.py" for name in files))  # fmt: skip
     assert " passed" in told and "skipped" not in told

@@ -14,14 +14,12 @@ from zlib import crc32
 import nbformat
 import pytest
 
-from course_lib.publish import measured
+from course_lib.lesson import limits
+from course_lib.publish import blocks, measured
 from course_lib.publish.normalise import KERNEL, NOTEBOOK_METADATA, WIDGET_VIEW, faults
 
 NOTEBOOKS = sorted(measured.NOTEBOOKS.glob("*.ipynb"))
-LARGEST = 1_000_000  # bytes
-COMPARED = 5  # cells that nbval compares, at least, in each lesson
-SECONDS, MEGABYTES = 150, 2048  # no notebook may take more
-WITH_A_REAL_MODEL = 3072  # but one that reads weights which others trained
+SECONDS = 150  # no notebook may take more; limits.SECONDS, half of it, holds where the list of exceptions is empty
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "notes"}
 FOLDERS = r"(?<![\w./-])/(home|root|work|tmp|Users|private|mnt|var|opt)/\w|\b[A-Z]:\\\w"
 # Names of machines and users that are words too; they tell nothing about who ran the notebook.
@@ -86,7 +84,7 @@ def unbranched(notebook):
 
 def light(notebook):
     size = len(json.dumps(notebook, ensure_ascii=False, indent=1).encode())
-    return [f"{size:,} bytes"] if size >= LARGEST else []
+    return [f"{size:,} bytes"] if size >= limits.NOTEBOOK_BYTES else []
 
 
 def placeless(notebook):
@@ -128,7 +126,7 @@ def compared(notebook):
         tags = cell["metadata"].get("tags", [])
         marked = "NBVAL_CHECK_OUTPUT" in cell["source"] or "nbval-check-output" in tags
         count += marked and any("text" in o or "text/plain" in o.get("data", {}) for o in cell["outputs"])
-    return [] if count >= COMPARED else [f"{count} cells with a compared output, not {COMPARED}"]
+    return [] if count >= limits.COMPARED_CELLS else [f"{count} cells with a compared output, too few"]
 
 
 def slides(notebook):
@@ -253,7 +251,8 @@ def test_notebook_was_measured_and_keeps_its_limits(path):
     entry = measured.read().get(path.name)
     assert entry, f"{path.name} was never measured: run `make notebooks`"
     assert entry["seconds"] <= SECONDS
-    assert entry["peak_mb"] <= (WITH_A_REAL_MODEL if "published.fetch" in path.read_text() else MEGABYTES)
+    real = "published.fetch" in path.read_text(encoding="utf-8")
+    assert entry["peak_mb"] <= (limits.MEMORY_MB_REAL_MODEL if real else limits.MEMORY_MB)
     assert entry["report"] == measured.measurement(nbformat.read(path, 4), 0, 0)["report"], "run `make notebooks`"
 
 
@@ -261,10 +260,11 @@ def test_only_existing_notebooks_are_measured():
     assert measured.read().keys() <= {path.name for path in NOTEBOOKS}
 
 
-def test_the_readme_says_what_was_measured_and_which_lessons_there_are():
-    text = measured.README.read_text(encoding="utf-8")
-    assert {"map", "minutes"} <= {name for _, name, _, _ in measured.BLOCK.findall(text)}
-    assert measured.filled(text, measured.read()) == text, "run `make notebooks`"
+@pytest.mark.parametrize(("paper", "made"), [("README.md", {"map", "minutes"}), ("CONTRIBUTING.md", {"limits"})])
+def test_the_tables_that_are_made_are_as_they_would_be_made_now(paper, made):
+    text = (measured.ROOT / paper).read_text(encoding="utf-8")
+    assert {name for _, name, _ in blocks.BLOCK.findall(text)} == made
+    assert blocks.filled(text) == text, "run `python -m course_lib.publish.blocks`"
 
 
 # --- the checks themselves, shown failing
@@ -360,7 +360,7 @@ PLANTED = [
     (unbranched, cell(2, source="# NBVAL_SKIP\ntrain()")),
     (unbranched, cell(2, source="if os.environ.get('CI'): steps = 1")),
     (unbranched, cell(2, metadata={"tags": ["raises-exception"]})),
-    (light, add(code("big", printed("x" * LARGEST)))),
+    (light, add(code("big", printed("x" * limits.NOTEBOOK_BYTES)))),
     (placeless, cell(2, outputs=[printed("saved to /home/ada/course/run")])),
     (placeless, cell(2, outputs=[printed(r"saved to C:\Users\ada")])),
     (placeless, cell(0, source="open('/tmp/x')")),

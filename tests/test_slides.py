@@ -9,6 +9,7 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from course_lib.lesson import limits
 from course_lib.publish import assets, deck, slides
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 
@@ -16,7 +17,6 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 PROGRESS = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"
 HEADER = "iVBORw0KGgoAAAANSUhEUgAAA8AAAAGQCAYA"  # how a PNG of 960 x 400 begins
 STILL = f'<img src="data:image/png;base64,{HEADER}" alt="A curve that falls."><p>Still.</p>'
-MOST_SLIDES, MOST_MINUTES = 14, 50  # of a core that has a laboratory after it
 CLAIMING = "# NBVAL_CHECK_OUTPUT\nh = 1\nclaim('it holds',\n      h == 1)\nprint(h)"
 
 
@@ -379,10 +379,13 @@ def unfit_length(made):
     core, laboratory = deck.core_and_laboratory(made)
     total = sum(slide.minutes for slide in core)
     if not laboratory:
-        return [] if 45 <= total <= 75 else [f"the minutes in its notes add up to {total}, not to 45 to 75"]
+        least, most = limits.MINUTES_WITHOUT_LABORATORY
+        return (
+            [] if least <= total <= most else [f"the minutes in its notes add up to {total}, not to {least} to {most}"]
+        )
     return [
-        *([f"its core has {len(core)} slides, more than {MOST_SLIDES}"] if len(core) > MOST_SLIDES else []),
-        *([f"its core takes {total} minutes, more than {MOST_MINUTES}"] if total > MOST_MINUTES else []),
+        *([f"its core has {len(core)} slides, more than {limits.SLIDES}"] if len(core) > limits.SLIDES else []),
+        *([f"its core takes {total} minutes, more than {limits.MINUTES}"] if total > limits.MINUTES else []),
     ]
 
 
