@@ -1,12 +1,12 @@
-"""course_lib/bert_weights.py: published weights under our names; what is no BERT, or another, is refused."""
+"""weights/bert_weights.py: published weights under our names; what is no BERT, or another, is refused."""
 
 import pytest
 import torch
 from test_bert import drawn_config, hugging_faces
 from torch import nn
 
-from course_lib.bert import Bert
-from course_lib.bert_weights import NAMES, SIZES, from_bert, our_name
+from course_lib.bert.bert import Bert
+from course_lib.weights.bert_weights import NAMES, SIZES, from_bert, our_name
 
 
 def theirs():

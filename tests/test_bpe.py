@@ -10,9 +10,9 @@ import pytest
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from course_lib.bpe import BPE, BYTE, SYMBOL, apply_merges, cut, learn_merges, merge, pair_counts
 from course_lib.data import plays
-from course_lib.tokenizers import UNKNOWN, CharTokenizer
+from course_lib.text.bpe import BPE, BYTE, SYMBOL, apply_merges, cut, learn_merges, merge, pair_counts
+from course_lib.text.tokenizers import UNKNOWN, CharTokenizer
 
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 END = "<|endoftext|>"

@@ -1,4 +1,4 @@
-"""course_lib/gpt.py: the logits and gradients of Hugging Face's GPT-2; past, padding and cache; sizes; bad input."""
+"""language/gpt.py: the logits and gradients of Hugging Face's GPT-2; past, padding and cache; sizes; bad input."""
 
 import random
 from dataclasses import replace
@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.gpt import ACTIVATIONS, GPT, HF_ACTIVATIONS, PUBLISHED, GPTConfig, parameter_count
-from course_lib.sequences import map_state, text_places
+from course_lib.inputs.sequences import map_state, text_places
+from course_lib.language.gpt import ACTIVATIONS, GPT, HF_ACTIVATIONS, PUBLISHED, GPTConfig, parameter_count
 from course_lib.show.record import capture
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from course_lib.lesson.syllabus import LESSONS, SHARED, concepts
+from course_lib.lesson.syllabus import LESSONS, SHARED, SHELF, concepts
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "course_lib"
@@ -52,7 +52,7 @@ ROOMS = {
     "show.attention_views": Room({"numpy"}, {"show.attention_views", "show.letters", "show.plots"}),
     "show.widgets": Room({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"show.frames", "show.plots"}),
     "lesson": Room({"torch", "numpy", "IPython", "ipywidgets", "platformdirs"}, {"lesson", "exercises", "data.beside"}),
-    "lesson.machine": Room({"torch"}, {"rnn", "language_model", "train"}),
+    "lesson.machine": Room({"torch"}, {"recurrent.rnn", "recurrent.language_model", "train"}),
     "exercises": Room({"torch"}, {"exercises", "data", "train", "show.record", *concepts()}),
     "publish": Room(
         set(), {"publish", "lesson", "exercises", "data.beside", "show.frames", "train.scale"}
@@ -83,7 +83,7 @@ def imports(module: str, source: str) -> list[Import]:
                 package = f"course_lib.{module}".split(".")[: -node.level]
                 base = ".".join([*package, *filter(None, [base])])
             # `from course_lib.show import plots` names a file, `from course_lib.show.plots import lines` what it holds.
-            packages = {"course_lib", *(f"course_lib.{room}" for room in ROOMS)}
+            packages = {"course_lib", *(f"course_lib.{room}" for room in (*ROOMS, *SHELF))}
             holds = {f"course_lib.{name}".removesuffix(".__init__") for name in modules()}
             inner = [f"{base}.{alias.name}" for alias in node.names if base in packages]
             names = inner if base == "course_lib" else [name if name in holds else base for name in inner or [base]]
@@ -169,7 +169,7 @@ def modules() -> dict[str, Path]:
 
 
 def concept_files() -> list[str]:
-    return [name for name in modules() if room_of(name) is None]
+    return [name for name in modules() if room_of(name) is None and not name.endswith(".__init__")]
 
 
 # --- the course as it stands
@@ -194,10 +194,10 @@ def test_the_shelf_holds_what_the_syllabus_lists():
 @pytest.mark.parametrize("concept", concept_files())
 def test_a_concept_is_short_and_has_its_test(concept):
     assert len(modules()[concept].read_text(encoding="utf-8").splitlines()) <= LONGEST
-    assert (ROOT / "tests" / f"test_{concept}.py").exists()
+    assert (ROOT / "tests" / f"test_{concept.rpartition('.')[2]}.py").exists()
 
 
-@pytest.mark.parametrize("concept", sorted(set(concept_files()) - {file.removesuffix(".py") for file in SHARED}))
+@pytest.mark.parametrize("concept", sorted(set(concept_files()) - {file.removesuffix(".py").replace("/", ".") for file in SHARED}))
 def test_a_taught_function_shows_its_formula(concept):
     """On a slide nine lines of refusals around five of mathematics teach the wrong thing: a `_check_...` has them."""
     assert refusals(modules()[concept].read_text(encoding="utf-8")) == []
@@ -219,34 +219,34 @@ def test_notebooks_do_not_import_publish():
 @pytest.mark.parametrize(
     ("module", "source", "complaint"),
     [
-        ("rnn", "import numpy", "must not import numpy"),
-        ("rnn", "def f():\n    import matplotlib", "must not import matplotlib"),
-        ("rnn", "from course_lib.lstm import LSTM", "must not import lstm"),
-        ("rnn", "from .lstm import LSTM", "must not import lstm"),
-        ("rnn", "from course_lib import lstm", "must not import lstm"),
-        ("rnn", "def f():\n    from course_lib.train import fit", "must not import train"),
-        ("lstm", "import transformers", "transformers is heavy"),
-        ("not_listed", "from course_lib.rnn import RNN", "must not import rnn"),
-        ("train.loop", "from course_lib.rnn import RNN", "must not import rnn"),
-        ("show.record", "import course_lib.rnn", "must not import rnn"),
+        ("recurrent.rnn", "import numpy", "must not import numpy"),
+        ("recurrent.rnn", "def f():\n    import matplotlib", "must not import matplotlib"),
+        ("recurrent.rnn", "from course_lib.recurrent.lstm import LSTM", "must not import recurrent.lstm"),
+        ("recurrent.rnn", "from .lstm import LSTM", "must not import recurrent.lstm"),
+        ("recurrent.rnn", "from course_lib.recurrent import lstm", "must not import recurrent.lstm"),
+        ("recurrent.rnn", "def f():\n    from course_lib.train import fit", "must not import train"),
+        ("recurrent.lstm", "import transformers", "transformers is heavy"),
+        ("not_listed", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
+        ("train.loop", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
+        ("show.record", "import course_lib.recurrent.rnn", "must not import recurrent.rnn"),
         ("data.plays", "import datasets", "datasets is heavy"),
-        ("data.plays", "from course_lib.rnn import RNN", "must not import rnn"),
+        ("data.plays", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
         ("data.digits", "class Loader:\n    import sklearn", "sklearn is heavy"),
         ("show.plots", "import torch", "must not import torch"),
         ("show.plots", "from course_lib.show.widgets import explore", "must not import show.widgets"),
         ("show.plots", "from course_lib.show import widgets", "must not import show.widgets"),
-        ("show.widgets", "from course_lib.rnn import RNN", "must not import rnn"),
+        ("show.widgets", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
         ("exercises.rnn", "from course_lib.lesson import check", "must not import lesson"),
         ("exercises.rnn", "from ..publish import execute", "must not import publish"),
         ("lesson.claims", "from course_lib.publish.measured import read", "must not import publish"),
-        ("lesson.claims", "from course_lib.rnn import RNN", "must not import rnn"),
+        ("lesson.claims", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
         ("lesson.machine", "from course_lib.lesson import claim", "must not import lesson"),
         ("lesson.claims", "from course_lib.show.widgets import explore", "must not import show.widgets"),
         ("lesson.claims", "try:\n    import bertviz\nexcept ImportError:\n    pass", "bertviz is heavy"),
         ("train.loop", "from course_lib.publish import execute", "must not import publish"),
-        ("train.stored", "from course_lib.lstm import LSTM", "must not import lstm"),
-        ("train.stored_images", "from course_lib.vit import ViT", "must not import vit"),
-        ("__init__", "from course_lib.rnn import RNN", "must not import rnn"),
+        ("train.stored", "from course_lib.recurrent.lstm import LSTM", "must not import recurrent.lstm"),
+        ("train.stored_images", "from course_lib.vision.vit import ViT", "must not import vision.vit"),
+        ("__init__", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
     ],
 )
 def test_a_backward_arrow_is_seen(module, source, complaint):
@@ -256,8 +256,8 @@ def test_a_backward_arrow_is_seen(module, source, complaint):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("lstm", "import math\nimport torch.nn as nn\nfrom course_lib.rnn import RNN"),
-        ("lstm", "def from_hf(name):\n    import transformers"),
+        ("recurrent.lstm", "import math\nimport torch.nn as nn\nfrom course_lib.recurrent.rnn import RNN"),
+        ("recurrent.lstm", "def from_hf(name):\n    import transformers"),
         (
             "data.plays",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from datasets import DatasetDict",
@@ -265,11 +265,11 @@ def test_a_backward_arrow_is_seen(module, source, complaint):
         ("data.plays", "from course_lib.data.plays_source import read"),
         (
             "exercises.rnn",
-            "import torch\nfrom course_lib.rnn import bptt\nfrom course_lib.exercises import Exercise",
+            "import torch\nfrom course_lib.recurrent.rnn import bptt\nfrom course_lib.exercises import Exercise",
         ),
         ("train.loop", "from course_lib.train.checkpoint import load_run"),
         ("lesson.marks", "from course_lib.data.beside import write_beside"),
-        ("lesson.machine", "from course_lib.rnn import RNN\nfrom course_lib.train import fit"),
+        ("lesson.machine", "from course_lib.recurrent.rnn import RNN\nfrom course_lib.train import fit"),
         ("show.widgets", "from course_lib.show import plots"),
         ("show.plots", "def show():\n    from IPython.display import display"),
     ],
@@ -290,7 +290,7 @@ def test_a_forward_arrow_is_let_through(module, source):
     ],
 )
 def test_a_device_or_precision_is_seen(source):
-    assert len(device_constants("rnn", source)) == 1
+    assert len(device_constants("recurrent.rnn", source)) == 1
 
 
 def test_a_refusal_is_seen():
@@ -303,4 +303,4 @@ def test_following_the_input_is_let_through():
     placed = "h = torch.zeros(2, device=x.device, dtype=x.dtype)\nm = torch.ones(2, dtype=torch.bool)"
     autocast = "@torch.amp.custom_bwd(device_type='cuda')\ndef backward(): pass"
     meta = "with torch.device('meta'):\n    model = RNN(3, 4)"
-    assert device_constants("rnn", f"{placed}\n{autocast}\n{meta}") == []
+    assert device_constants("recurrent.rnn", f"{placed}\n{autocast}\n{meta}") == []

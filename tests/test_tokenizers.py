@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from course_lib.data import SPLITS, dates
-from course_lib.tokenizers import SPECIALS, UNKNOWN, CharTokenizer, WordTokenizer, words
+from course_lib.text.tokenizers import SPECIALS, UNKNOWN, CharTokenizer, WordTokenizer, words
 
 
 def test_by_eye():

@@ -10,8 +10,8 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from course_lib.data import interface, plays
+from course_lib.text.wordpiece import SPECIALS, WordPiece, clean, cut, longest_match
 from course_lib.train import published
-from course_lib.wordpiece import SPECIALS, WordPiece, clean, cut, longest_match
 
 SMALL = [
     *SPECIALS,

@@ -1,0 +1,1 @@
+"""How weights that others trained fit into our models: their names, sizes and activations beside ours."""
