@@ -17,7 +17,7 @@ def limits_tables(source: str | None = None, tests: Path = ROOT / "tests") -> st
     Raises ValueError for a limit without its comment.
     """
     source = Path(limits.__file__).read_text(encoding="utf-8") if source is None else source
-    reads = {path.name: _read_by(path) for path in sorted(tests.rglob("test_*.py"))}
+    reads = {path.name: _read_by(path) for path in sorted(tests.rglob("*.py"))}
     untold = set(re.findall(r"^([A-Z][A-Z_]*) = ", source, re.MULTILINE)) - {
         one["name"] for one in LIMIT.finditer(source)
     }
