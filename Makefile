@@ -97,6 +97,12 @@ test-fast: lint  ## the same without notebooks, browser and slow tests
 claims: $(STAMP)  ## record how firm each claim is, over seeds and processors (SEEDS="0 1" CPU="default avx2" FILES=...)
 	@$(PY) -m course_lib.publish.claims $(FILES) --seeds $(SEEDS) --cpu $(CPU)
 
+# A lesson by number or slug: make experiments LESSON=02; all if none is named.
+.PHONY: experiments
+experiments: LESSON =
+experiments: $(STAMP)  ## run what the records of the claims' experiments lack (LESSON=02 for one; stop it when you like)
+	@$(PY) -m course_lib.experiments $(LESSON)
+
 .PHONY: bench
 bench: $(STAMP)  ## time all beside PyTorch's and Hugging Face's own, and the race (ratios; build/bench.json)
 	@for part in $(BENCHES); do $(PY) tests/bench/bench_$$part.py || exit 1; done

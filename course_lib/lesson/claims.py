@@ -3,23 +3,14 @@
 error = (mine - theirs).abs().max()
 claim("the step equals PyTorch's", measured(error) <= 1e-6)
 claim("it beats both", (measured(rnn, "bits") < uniform) & (measured(rnn, "bits") < unigram))
+claim("it recalls", measured(record.numbers("accuracy", lag=24), name="lag 24") >= 0.9)      # over all recorded runs
 """
 
-import math
-import operator
-
+from course_lib.experiments.runs import Runs
 from course_lib.lesson.cards import card, emit, prose
+from course_lib.lesson.comparisons import Comparison
 from course_lib.lesson.firmness import firmness
-from course_lib.lesson.numerals import jsonable, number, shown, shown_bound
-
-_HOLDS = {
-    "≤": operator.le,
-    "<": operator.lt,
-    "≥": operator.ge,
-    ">": operator.gt,
-    "=": operator.eq,
-    "≠": operator.ne,
-}
+from course_lib.lesson.numerals import number, shown
 
 
 class ClaimFailed(AssertionError):
@@ -29,75 +20,73 @@ class ClaimFailed(AssertionError):
         return [f"ClaimFailed: {self}"]
 
 
-class Comparison:
-    """One measured number held against a bound; false whenever either of them is not a number."""
-
-    def __init__(self, measurement: "Measured", sign: str, bound: "Measured", bound_is_measured: bool):
-        self.measurement, self.sign, self.bound, self.bound_is_measured = (
-            measurement,
-            sign,
-            bound,
-            bound_is_measured,
-        )
-        value, limit = measurement.value, bound.value
-        comparable = not (math.isnan(value) or math.isnan(limit))
-        self.holds = comparable and _HOLDS[sign](value, limit)
-
-    def _texts(self):
-        """Both numbers as text, with as many digits as it takes to tell the same story as the numbers do."""
-        for digits in range(3, 18):
-            value = shown(self.measurement.value, digits)
-            show = shown if self.bound_is_measured else shown_bound
-            bound = show(self.bound.value, digits)
-            if _HOLDS[self.sign](*(float(text.replace(",", "")) for text in (value, bound))) == self.holds:
-                break
-        return value, bound
-
-    def __str__(self):
-        value, bound = self._texts()
-        unit, other = self.measurement.unit, self.bound.unit or self.measurement.unit
-        left = f"{self.measurement.name} {value}".strip() + (f" {unit}" if unit and unit != other else "")
-        right = f"{self.bound.name} {bound}".strip() + (f" {other}" if other else "")
-        return f"{left} {self.sign} {right}"
-
-    def failure(self) -> str:
-        """What is wrong with it, as the end of a sentence."""
-        value, bound = self._texts()
-        unit = f" {self.measurement.unit}" if self.measurement.unit else ""
-        name = f"{self.measurement.name} " if self.measurement.name else ""
-        if math.isnan(self.measurement.value) or math.isnan(self.bound.value):
-            return f"measured {name}{value}{unit} against {bound}, and a comparison with nan is never true"
-        return f"measured {name}{value}{unit}, which is not {self.sign} {f'{self.bound.name} {bound}'.strip()}"
-
-    def record(self) -> dict:
-        """It as data for the notebook's metadata."""
-        names = {"name": self.measurement.name, "bound_name": self.bound.name, "unit": self.measurement.unit}
-        return {
-            "value": jsonable(self.measurement.value),
-            "operator": self.sign,
-            "bound": jsonable(self.bound.value),
-            **({"bound_is_measured": True} if self.bound_is_measured else {}),
-            **{key: text for key, text in names.items() if text},
-        }
-
-
 class Condition:
-    """What a claim rests on: one comparison, or several joined by `&`; true when all of them are."""
+    """What a claim rests on: one comparison, or several joined by `&`; it holds when all of them do.
 
-    def __init__(self, comparisons: tuple = (), plain: tuple = ()):
-        self.comparisons, self.plain = comparisons, plain
+    Over runs it holds when they all do in every recorded run and in the live one, or, after `in_at_least(n)`, in n of
+    the recorded ones.
+    """
+
+    def __init__(self, comparisons: tuple = (), plain: tuple = (), enough: int | None = None):
+        self.comparisons, self.plain, self.enough = comparisons, plain, enough
+
+    @property
+    def held(self) -> list[bool]:
+        """For each recorded run whether all comparisons hold there; [] where nothing is of runs."""
+        of_runs = [comparison.holds_recorded for comparison in self.comparisons if comparison.of_runs]
+        if len({len(runs) for runs in of_runs}) > 1:
+            raise ValueError(
+                f"Comparisons over {' and over '.join(str(len(runs)) for runs in of_runs)} recorded runs cannot be one "
+                "claim: they were not the same runs. State two claims."
+            )
+        return [all(run) for run in zip(*of_runs, strict=True)]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim that rests on it may be made."""
+        held = self.held
+        single = [comparison for comparison in self.comparisons if not comparison.of_runs]
+        others = all(self.plain) and all(comparison.holds for comparison in single)
+        if self.enough is not None:
+            return others and sum(held) >= self.enough
+        return others and all(held) and all(comparison.holds_live is not False for comparison in self.comparisons)
+
+    def in_at_least(self, n: int) -> "Condition":
+        """The same as a frequency: it is enough that it holds in n of the recorded runs.
+
+        Raises ValueError for fewer recorded runs than that, or for n < 1.
+        """
+        if not 1 <= n <= len(self.held):
+            raise ValueError(f"in_at_least({n}): there are {len(self.held)} recorded runs to count.")
+        return Condition(self.comparisons, self.plain, n)
+
+    def firmness(self) -> str:
+        """In how many runs it holds, in words; "" where nothing is of runs."""
+        held = self.held
+        if not held:
+            return ""
+        of_runs = [comparison for comparison in self.comparisons if comparison.of_runs]
+        if not any(side.vary for comparison in of_runs
+                   for side in (comparison.measurement.value, comparison.bound.value)
+                   if isinstance(side, Runs)):  # fmt: skip
+            return "the same in every run"
+        here = [comparison.holds_live for comparison in of_runs if comparison.holds_live is not None]
+        also = (" and in this one" if all(here) else ", not in this one") if here else ""
+        return f"held in {sum(held)} of {len(held)} recorded runs{also}"
 
     def __bool__(self):
-        return all(self.plain) and all(comparison.holds for comparison in self.comparisons)
+        return self.holds
 
     def __and__(self, other):
         other = _as_condition(other)
+        if self.enough is not None or other.enough is not None:
+            raise TypeError("in_at_least comes last: ((measured(a) < 1) & (measured(b) < 2)).in_at_least(7)")
         return Condition(self.comparisons + other.comparisons, self.plain + other.plain)
 
     __rand__ = __and__
 
     def __repr__(self):
-        return f"{' and '.join(map(str, self.comparisons)) or all(self.plain)}: {bool(self)}".lower()
+        return f"{' and '.join(map(str, self.comparisons)) or all(self.plain)}: {self.holds}".lower()
 
 
 class Measured:
@@ -111,6 +100,8 @@ class Measured:
 
     def _against(self, sign, bound):
         is_measured = isinstance(bound, Measured)
+        if isinstance(bound, Runs):
+            bound, is_measured = Measured(bound), True
         bound = bound if is_measured else Measured(number(bound, "the bound of a claim"))
         return Condition((Comparison(self, sign, bound, is_measured),))
 
@@ -142,47 +133,53 @@ class Measured:
         raise TypeError("a measured number is neither true nor false: compare it, as in measured(x) <= 1e-6")
 
     def __float__(self):
-        return float(self.value)
+        return float(self.value.mean if isinstance(self.value, Runs) else self.value)
 
     def __repr__(self):
-        return f"{self.name} {shown(self.value)} {self.unit}".strip()
+        value = repr(self.value) if isinstance(self.value, Runs) else shown(self.value)
+        return f"{self.name} {value} {self.unit}".strip()
 
 
 def measured(value, unit: str = "", name: str = "") -> Measured:
-    """A measured number (int, float, or a tensor or array of one element), ready to be compared in a claim.
+    """A measured number (int, float, a tensor or array of one element, or `Runs`), ready to be compared in a claim.
 
     `name` says what it belongs to where two measured numbers are compared. Raises TypeError for anything
     else.
     """
     if isinstance(value, Measured):
         return Measured(value.value, unit or value.unit, name or value.name)
+    if isinstance(value, Runs):
+        return Measured(value, unit, name)
     return Measured(number(value, "a measured value"), unit, name)
 
 
 def claim(text: str, condition) -> None:
     """State `text` and show what it rests on; raise ClaimFailed, an AssertionError, if `condition` is false.
 
-    `condition` is a comparison of measured(...) numbers, several of them joined by `&`, or a plain bool. Where
-    `make claims` has recorded this sentence with these bounds, the box also says in how many runs it held.
+    `condition` is a comparison of measured(...) numbers, several of them joined by `&`, or a plain bool. Numbers that
+    are `Runs` are held against their bound in every recorded run and in the live one, and the box says in how many.
     Raises TypeError if it is anything else: many values, a string or None would pass for true or false by
     accident.
     """
     if not isinstance(text, str) or not text.strip():
         raise TypeError(f"a claim starts with its sentence, then the condition; got {type(text).__name__} first")
     condition = _as_condition(condition)
-    holds, text = bool(condition), text.strip().rstrip(".")
+    holds, text = condition.holds, text.strip().rstrip(".")
     numbers = " and ".join(map(str, condition.comparisons))
     records = [comparison.record() for comparison in condition.comparisons]
     tone, word = ("good", "Claim") if holds else ("bad", "Claim that does not hold here")
     found = [f"measured {numbers}"] if holds and numbers else []
-    found = "; ".join([*found, *filter(None, [firmness(text, records)])])
+    found = "; ".join([*found, *filter(None, [condition.firmness() or firmness(text, records)])])
     emit(
         f"{'✓' if holds else '✗'} {word.lower()}: {text}" + (f" — {found}" if found else ""),
         html=card(tone, f"<b>{word}:</b> {prose(text)}", prose(found)),
-        metadata={"claim": text, "holds": holds, "values": records},
+        metadata={"claim": text, "holds": holds, "values": records}
+        | ({"held": sum(held), "recorded": len(held)} if (held := condition.held) else {}),
     )
     if not holds:
         failed = [comparison.failure() for comparison in condition.comparisons if not comparison.holds]
+        if condition.enough is not None and held:
+            failed = [f"it holds in {sum(held)} of {len(held)} recorded runs, fewer than {condition.enough}"]
         raise ClaimFailed(f"the claim “{text}” does not hold: {'; '.join(failed) or 'its condition is false'}.")
 
 

@@ -1,0 +1,13 @@
+"""Experiments: every training and measurement that a claim rests on, a function each, run by seed and recorded.
+
+A notebook shows one training in full; whatever a claim needs beyond it (five seeds, variants, controls, sizes) is a
+function `name(seed, **variant)` in experiments/<slug>.py, short enough to be shown. `make experiments` runs what is
+missing or was measured with other code and writes data/records/<slug>.json; a notebook reads `recorded(experiment)`,
+runs one seed more, and its claims are held against all of it.
+"""
+
+from course_lib.experiments.experiment import Experiment, each, experiment
+from course_lib.experiments.record import Record, recorded
+from course_lib.experiments.runs import Runs
+
+__all__ = ["Experiment", "Record", "Runs", "each", "experiment", "recorded"]

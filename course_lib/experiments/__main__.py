@@ -1,0 +1,170 @@
+"""`python -m course_lib.experiments [lesson ...]`: run what the records lack, or hold from other code.
+
+Two runs at a time, a thread each. Each finished run is written at once, so a command that was stopped (Ctrl-C) goes on
+where it was. --list says what is missing or stale and runs nothing; --only names experiments. Lessons are told by
+number or slug: `make experiments LESSON=02`.
+"""
+
+import argparse
+import importlib
+import queue
+import sys
+import threading
+import time
+from datetime import date
+from pathlib import Path
+
+from course_lib.experiments.experiment import Experiment
+from course_lib.experiments.record import RECORDS, missing, read, write
+from course_lib.experiments.worker import Worker
+from course_lib.train.machine import machine
+
+HERE = Path(__file__).resolve().parent
+OWN = {"__init__", "__main__", "digest", "experiment", "record", "runs", "worker"}
+AT_A_TIME = 2
+
+
+def slugs() -> list[str]:
+    """The lessons that have experiments: the modules here that are not the house's own."""
+    return sorted(path.stem for path in HERE.glob("*.py") if path.stem not in OWN)
+
+
+def experiments(slug: str) -> list[Experiment]:
+    """All experiments of a lesson, in the order in which its module defines them."""
+    module = importlib.import_module(f"course_lib.experiments.{slug}")
+    return [one for one in vars(module).values() if isinstance(one, Experiment) and one.module == module.__name__]
+
+
+class Book:
+    """The records under way: what is kept of them, one more run at a time, written at once."""
+
+    def __init__(self, folder: Path = RECORDS):
+        self.folder, self.lock = folder, threading.Lock()
+
+    def lacking(self, slug: str, only: list[str] | None = None) -> list[tuple[Experiment, dict, int, str]]:
+        """The runs of a lesson that its record lacks."""
+        kept = read(slug, self.folder)
+        return [
+            (one, *run)
+            for one in experiments(slug)
+            if not only or one.name in only
+            for run in missing(one, kept.get(one.name, {}).get("runs", []))
+        ]
+
+    def add(self, one: Experiment, entry: dict) -> None:
+        """Put a run into its record, in the place of what it replaces; what no experiment asks for any more goes."""
+        with self.lock:
+            kept = read(one.slug, self.folder)
+            runs = kept.get(one.name, {}).get("runs", [])
+            runs = [old for old in runs if _run(old) != _run(entry)] + [entry]
+            order = {_key(run): place for place, run in enumerate(one.runs())}
+            runs = sorted((run for run in runs if _key(_run(run)) in order), key=lambda run: order[_key(_run(run))])
+            kept[one.name] = {"what": one.what, "runs": runs}
+            write(one.slug, {other.name: kept[other.name] for other in experiments(one.slug) if other.name in kept},
+                  self.folder)  # fmt: skip
+
+
+def _run(entry: dict) -> tuple:
+    return entry["variant"], entry["seed"], entry["cpu"]
+
+
+def _key(run: tuple) -> str:
+    return repr(run)
+
+
+def run_all(jobs: list[tuple[Experiment, dict, int, str]], book: Book) -> list[str]:
+    """Run the jobs, AT_A_TIME at once -> what failed, a text each. Ctrl-C ends the runs under way and raises."""
+    waiting, failed, done, start = queue.SimpleQueue(), [], [], time.perf_counter()
+    for job in jobs:
+        waiting.put(job)
+    workers: list[Worker] = []
+
+    def work():
+        worker = None
+        while True:
+            try:
+                one, variant, seed, cpu = waiting.get_nowait()
+            except queue.Empty:
+                break
+            if worker is None or worker.cpu != cpu or worker.process.poll() is not None:
+                if worker:
+                    worker.end()
+                worker = Worker(cpu)
+                workers.append(worker)
+            now = one.digest
+            answer = worker.run(one.module, one.name, variant, seed)
+            named = f"{one.slug}: {one.name}({', '.join(f'{k}={v!r}' for k, v in variant.items())}) seed {seed}, {cpu}"
+            if "error" in answer:
+                failed.append(f"{named}\n{answer['error']}")
+                continue
+            book.add(one, {"variant": variant, "seed": seed, "cpu": cpu, "machine": machine(),
+                           "date": date.today().isoformat(), "digest": now, **answer})  # fmt: skip
+            done.append(answer["seconds"])
+            left = (time.perf_counter() - start) / len(done) * (len(jobs) - len(done)) / 60
+            print(f"{named}: {answer['seconds']:.0f} s  ({len(done)} of {len(jobs)}, {left:.0f} min left)", flush=True)
+        if worker:
+            worker.end()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(AT_A_TIME)]
+    try:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        while not waiting.empty():
+            waiting.get_nowait()
+        for worker in workers:
+            worker.end()
+        raise
+    return failed
+
+
+def chosen(names: list[str]) -> list[str]:
+    """Slugs for what was asked: numbers, slugs or notebooks; all lessons if none was. ValueError for others."""
+    from course_lib.lesson.syllabus import LESSONS
+
+    by_name = {name: lesson.slug for lesson in LESSONS
+               for name in (f"{lesson.number:02d}", str(lesson.number), lesson.slug, lesson.notebook)}  # fmt: skip
+    known = slugs()
+    found = [by_name.get(Path(name).name, name) for name in names]
+    if wrong := [name for name in found if name not in known]:
+        raise ValueError(f"there are no experiments of {wrong[0]!r}; there are those of: {', '.join(known)}.")
+    return found or known
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; 0 if the records are whole, 1 if a run failed or something is missing, 2 for a wrong name."""
+    parser = argparse.ArgumentParser(prog="course_lib.experiments", description=__doc__)
+    parser.add_argument("lessons", nargs="*", help="numbers or slugs; all if none is named")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments alone")
+    parser.add_argument("--list", action="store_true", help="say what is missing or stale, run nothing")
+    options = parser.parse_args(arguments)
+    book = Book()
+    try:
+        lessons = chosen(options.lessons)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    jobs = [job for slug in lessons for job in book.lacking(slug, options.only)]
+    if options.list:
+        for one in dict.fromkeys(job[0] for job in jobs):
+            print(f"{one.slug}: {one.name}: {sum(job[0] is one for job in jobs)} runs are missing or stale")
+        print(f"{len(jobs) or 'No'} runs are missing or stale.")
+        return int(bool(jobs))
+    jobs.sort(key=lambda job: CPU_ORDER.get(job[3], 9))
+    try:
+        failed = run_all(jobs, book)
+    except KeyboardInterrupt:
+        print("Stopped. What is finished is kept: the same command goes on from here.", file=sys.stderr)
+        return 1
+    print(*failed, sep="\n", file=sys.stderr)
+    print(f"{len(jobs) - len(failed)} runs recorded, {len(failed) or 'none'} failed.")
+    return int(bool(failed))
+
+
+CPU_ORDER = {"default": 0, "avx2": 1}  # runs of one instruction set one after another: a process serves many
+
+
+if __name__ == "__main__":
+    sys.exit(main())

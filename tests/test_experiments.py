@@ -1,0 +1,384 @@
+"""Experiments: what a digest sees, what a record holds, what the command runs, and numbers over runs in claims."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from course_lib.experiments import Experiment, Runs, __main__, each, experiment, record, recorded
+from course_lib.experiments.digest import digest, reached
+from course_lib.experiments.experiment import plain
+from course_lib.experiments.runs import least_of, most_of
+from course_lib.experiments.worker import answers
+from course_lib.lesson import ClaimFailed, claim, measured
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# --- a toy library: an experiment that rests on `attend` and on one of two other functions
+
+FILES = {
+    "course_lib/__init__.py": "",
+    "course_lib/experiments/__init__.py": "",
+    "course_lib/shelf/__init__.py": "from course_lib.shelf.attention import attend\n",
+    "course_lib/shelf/attention.py": '''"""Attention."""
+import torch
+SCALE = 2.0
+def attend(q):
+    """The formula."""
+    _check_attended(q)
+    return q * SCALE  # doubled
+def other(q):
+    return q
+def _check_attended(q):
+    if q is None:
+        raise ValueError("q")
+''',
+    "course_lib/shelf/block.py": "from course_lib.shelf.attention import attend\nclass Block:\n"
+    "    def forward(self, x):\n        return attend(x)\n",
+    "course_lib/data/__init__.py": "",
+    "course_lib/data/plays.py": "def text():\n    return 'a'\ndef scenes():\n    return 'b'\n",
+    "course_lib/experiments/toy.py": "from course_lib.data import plays\nfrom course_lib.shelf import block\n"
+    "STEPS = 3\ndef trained(seed):\n    return block.Block().forward(plays.text()) * STEPS\n"
+    "def aside(seed):\n    from course_lib.shelf import attend\n    return attend(1)\n",
+    "data/model.bin": "weights",
+}
+
+
+@pytest.fixture
+def library(tmp_path):
+    def make(name="a", **changed):
+        root = tmp_path / name
+        for path, text in FILES.items():
+            old, new = changed.get(Path(path).stem, ("", ""))
+            assert old in text
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text.replace(old, new) if old else text)
+        return root
+
+    return make
+
+
+TOY = "course_lib.experiments.toy"
+
+
+def test_a_digest_reaches_what_the_experiment_computes_with_and_nothing_else(library):
+    assert set(reached(TOY, "trained", library())) == {
+        f"{TOY}:trained",
+        f"{TOY}:STEPS",
+        "course_lib.shelf.block:Block",
+        "course_lib.shelf.attention:attend",
+        "course_lib.shelf.attention:SCALE",
+        "course_lib.data.plays:text",
+    }
+
+
+def test_a_name_handed_on_by_a_folder_and_imported_inside_a_function_is_followed(library):
+    assert "course_lib.shelf.attention:attend" in reached(TOY, "aside", library())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"attention": ("q * SCALE", "q + SCALE")},
+        {"attention": ("SCALE = 2.0", "SCALE = 2.5")},
+        {"block": ("attend(x)", "attend(-x)")},
+        {"plays": ("'a'", "'c'")},
+        {"toy": ("STEPS = 3", "STEPS = 4")},
+    ],
+)
+def test_changed_code_changes_the_digest(library, changed):
+    assert digest(TOY, "trained", root=library()) != digest(TOY, "trained", root=library("b", **changed))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"attention": ("The formula", "Another sentence")},
+        {"attention": ("  # doubled", "")},
+        {"attention": ("    _check_attended(q)\n", "")},
+        {"attention": ("raise ValueError", "raise TypeError")},
+        {"attention": ("def other(q):\n    return q\n", "")},
+        {"plays": ("'b'", "'c'")},
+        {"toy": ("attend(1)", "attend(2)")},
+    ],
+)
+def test_what_computes_nothing_here_does_not(library, changed):
+    assert digest(TOY, "trained", root=library()) == digest(TOY, "trained", root=library("b", **changed))
+
+
+def test_another_file_that_is_read_is_another_digest(library):
+    a, b = library(), library("b", model=("weights", "others"))
+    assert digest(TOY, "trained", ("data/model.bin",), a) != digest(TOY, "trained", ("data/model.bin",), b)
+    with pytest.raises(FileNotFoundError):
+        digest(TOY, "trained", ("data/none.bin",), a)
+
+
+def test_a_name_that_is_no_experiment_is_said(library):
+    with pytest.raises(LookupError, match="defines no nothing"):
+        digest(TOY, "nothing", root=library())
+
+
+def test_a_changed_line_in_attention_makes_stale_what_rests_on_it(tmp_path):
+    """In the library as it stands: `attend` reaches the multi-head block, and not the recurrent network."""
+    module = "course_lib.experiments.toy"
+    for name in ("a", "b"):
+        root = tmp_path / name
+        root.mkdir(exist_ok=True)
+        subprocess.run(["cp", "-r", str(ROOT / "course_lib"), str(root)], check=True)
+        (root / "course_lib/experiments/toy.py").write_text(
+            "from course_lib.recurrent.rnn import RNN\nfrom course_lib.attention.block import Encoder\n"
+            "def recurrent(seed):\n    return RNN(3, 4)\ndef attending(seed):\n    return Encoder(4, 2, 1)\n"
+        )
+    changed = tmp_path / "b/course_lib/attention/attention.py"
+    text = changed.read_text()
+    assert text.count("math.sqrt(q.shape[-1])") == 1
+    changed.write_text(text.replace("math.sqrt(q.shape[-1])", "math.sqrt(q.shape[-1] + 1)"))
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert digest(module, "recurrent", root=a) == digest(module, "recurrent", root=b)
+    assert digest(module, "attending", root=a) != digest(module, "attending", root=b)
+
+
+# --- an experiment and its record
+
+
+def drawn(seed, low=0.0, high=1.0):
+    """A number between two others, drawn by the seed."""
+    return {"number": low + (high - low) * torch.rand(()).item(), "curve": torch.arange(3) + low, "name": "x"}
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """A record folder of its own, with one experiment in a lesson called `toy`."""
+    one = Experiment(drawn, each(low=[0.0, 2.0]), [0, 1], ["default"], [])
+    one.slug, one.module, one.name = "toy", "course_lib.experiments.toy", "drawn"
+    monkeypatch.setattr(Experiment, "digest", "123456789abc")
+    monkeypatch.setattr(__main__, "experiments", lambda slug: [one])
+    monkeypatch.setattr(record, "RECORDS", tmp_path)
+    return __main__.Book(tmp_path), one
+
+
+def entry(one, variant, seed, **changed):
+    result = one(seed, **variant)
+    return {"variant": variant, "seed": seed, "cpu": "default", "machine": "m", "date": "d", "digest": one.digest,
+            "result": result, "seconds": 0.1} | changed  # fmt: skip
+
+
+def test_each_gives_every_combination():
+    assert each(a=[1, 2], b=["x"]) == [{"a": 1, "b": "x"}, {"a": 2, "b": "x"}]
+
+
+def test_a_result_is_plain_and_short():
+    got = plain({"a": torch.tensor([1 / 3]), "b": (1, 2.0), "c": {"d": float("nan")}, 4: True}, "it")
+    assert json.loads(json.dumps(got)) == {"a": [0.333333], "b": [1, 2.0], "c": {"d": "nan"}, "4": True}
+    with pytest.raises(TypeError, match="it gives numbers"):
+        plain({"a": {1, 2}}, "it")
+
+
+@pytest.mark.parametrize(
+    ("function", "how", "complaint"),
+    [
+        (lambda k: {}, {}, "must take the seed first"),
+        (lambda seed: {}, {}, "needs a docstring"),
+        (drawn, {"variants": [{"widht": 3}]}, "takes no widht"),
+        (drawn, {"variants": [{"low": [1]}]}, "words and numbers"),
+        (drawn, {"seeds": []}, "needs a seed"),
+    ],
+)
+def test_a_wrong_experiment_is_refused_in_words(function, how, complaint):
+    with pytest.raises((TypeError, ValueError), match=complaint):
+        experiment(**how)(function)
+
+
+def test_the_record_grows_run_by_run_and_knows_what_it_lacks(book):
+    book, one = book
+    assert len(book.lacking("toy")) == 4
+    book.add(one, entry(one, {"low": 2.0}, 1))
+    book.add(one, entry(one, {"low": 0.0}, 0))
+    assert [(job[1], job[2]) for job in book.lacking("toy")] == [({"low": 0.0}, 1), ({"low": 2.0}, 0)]
+    book.add(one, entry(one, {"low": 0.0}, 0, digest="old"))  # takes the place of the first
+    assert len(book.lacking("toy")) == 3
+    runs = record.read("toy", book.folder)["drawn"]["runs"]
+    assert [(run["variant"]["low"], run["seed"]) for run in runs] == [(0.0, 0), (2.0, 1)]  # in the variants' order
+
+
+def test_what_no_experiment_asks_for_any_more_goes(book):
+    book, one = book
+    book.add(one, entry(one, {"low": 0.0}, 0))
+    one.variants = each(low=[5.0])
+    book.add(one, entry(one, {"low": 5.0}, 0))
+    assert [run["variant"] for run in record.read("toy", book.folder)["drawn"]["runs"]] == [{"low": 5.0}]
+
+
+def test_a_record_gives_numbers_and_curves_and_takes_a_live_run(book):
+    book, one = book
+    with pytest.raises(LookupError, match="no record of drawn"):
+        recorded(one)
+    for variant, seed, _ in one.runs():
+        book.add(one, entry(one, variant, seed))
+    found = recorded(one)
+    assert found.lists("curve", low=2.0) == [[2, 3, 4]] * 2 or found.lists("curve", low=2.0) == [[2.0, 3.0, 4.0]] * 2
+    numbers = found.numbers("number", low=2.0)
+    assert len(numbers.recorded) == 2 and numbers.live is None and not found.stale
+    assert found.numbers("curve", 1, low=2.0).recorded == (3.0, 3.0)
+    live = found.run(low=2.0)
+    assert found.numbers("number", low=2.0).live == live["number"] and one.live_seed == 2
+    assert found.numbers("number", low=0.0).live is None
+    for path, variant, complaint in [
+        (("number",), {}, "more than one variant fits"),
+        (("number",), {"low": 9}, "no variant fits"),
+        (("nothing",), {"low": 0.0}, "records no 'nothing'"),
+    ]:
+        with pytest.raises(LookupError, match=complaint):
+            found.numbers(*path, **variant)
+
+
+def test_a_run_depends_on_its_seed_alone():
+    one = Experiment(drawn, None, [0], ["default"], [])
+    first = one(3)
+    torch.rand(100)
+    assert one(3) == first != one(4)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"experiments": {"a": {"runs": [{}]}}}', '{"experiments": 3}'])
+def test_a_damaged_record_is_said_in_words(tmp_path, text):
+    (tmp_path / "toy.json").write_text(text)
+    with pytest.raises(ValueError, match="toy.json is damaged"):
+        record.read("toy", tmp_path)
+
+
+def test_a_worker_answers_each_question_and_an_error_ends_nothing():
+    ask = {"module": "tests_no_such", "name": "x", "variant": {}, "seed": 0}
+    first, second = answers([json.dumps(ask), json.dumps(ask | {"module": "course_lib.experiments.experiment"})])
+    assert "No module named" in first["error"] and "has no attribute" in second["error"]
+
+
+# --- the command, in a copy of the library with a lesson of its own
+
+SLOW = '''"""Toy."""
+import time
+import torch
+from course_lib.experiments import each, experiment
+@experiment(each(low=[0.0, 2.0]), seeds=[0, 1])
+def drawn(seed, low):
+    """A number, slowly."""
+    time.sleep(0.3)
+    print("not an answer")
+    return {"number": low + torch.rand(()).item(), "cpu": torch.backends.cpu.get_cpu_capability(),
+            "threads": torch.get_num_threads()}
+@experiment(seeds=[0])
+def broken(seed):
+    """It fails."""
+    raise ValueError("it is broken")
+'''
+
+
+@pytest.fixture
+def copy(tmp_path):
+    subprocess.run(["cp", "-r", str(ROOT / "course_lib"), str(tmp_path)], check=True)
+    (tmp_path / "course_lib/experiments/seq2seq.py").write_text(SLOW)
+
+    def run(*arguments, **how):
+        here = os.environ | {"PYTHONPATH": str(tmp_path)}
+        command = [sys.executable, "-m", "course_lib.experiments", *arguments]
+        return subprocess.Popen(command, cwd=tmp_path, env=here, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, **how)  # fmt: skip
+
+    return run, tmp_path / "data" / "records" / "seq2seq.json"
+
+
+@pytest.mark.slow
+def test_the_command_runs_what_is_missing_and_goes_on_after_a_stop(copy):
+    run, path = copy
+    out, err = run("7777").communicate()
+    assert "there are no experiments of '7777'" in err
+    stopped = run("03", "--only", "drawn", start_new_session=True)
+    while not path.exists():
+        assert stopped.poll() is None, stopped.communicate()
+        time.sleep(0.05)
+    os.killpg(stopped.pid, signal.SIGINT)
+    out, err = stopped.communicate()
+    assert "Stopped. What is finished is kept" in err and stopped.returncode == 1
+    kept = len(json.loads(path.read_text())["experiments"]["drawn"]["runs"])
+    assert 1 <= kept < 8
+    going_on = run("03")
+    out, err = going_on.communicate()
+    assert f"{8 - kept} runs recorded, 2 failed" in out and "it is broken" in err and going_on.returncode == 1
+    runs = json.loads(path.read_text())["experiments"]["drawn"]["runs"]
+    assert [(run["variant"]["low"], run["seed"], run["cpu"]) for run in runs] == [
+        (low, seed, cpu) for low in (0.0, 2.0) for seed in (0, 1) for cpu in ("default", "avx2")
+    ]
+    assert all(run["result"]["cpu"].lower() == run["cpu"] and run["result"]["threads"] == 1 for run in runs)
+    out, _ = run("seq2seq", "--list").communicate()
+    assert out == "seq2seq: broken: 2 runs are missing or stale\n2 runs are missing or stale.\n"
+
+
+# --- numbers over runs, and claims that rest on them
+
+
+def test_runs_compute_run_by_run():
+    a, b = Runs([1, 2, 4], 3), Runs([2, 2, 2])
+    assert (a + b).recorded == (3, 4, 6) and (a + b).live is None
+    assert (1 - a).values == (0, -1, -3, -2) and (a / 2).live == 1.5 and (8 / a).recorded == (8, 4, 2)
+    assert (a * a).live == 9 and abs(-a).values == a.values and a.map(math.sqrt).recorded[2] == 2
+    assert (a.mean, a.least, a.most, a.live_is_in_band) == (7 / 3, 1, 4, True)
+    assert Runs([1, 2], 3).live_is_in_band is False and b.live_is_in_band is None
+    assert least_of(a, b).recorded == (1, 2, 2) and most_of(a, b, Runs([9, 0, 0])).recorded == (9, 2, 4)
+    assert a.vary and not b.vary and Runs([], 3).mean == 3
+    with pytest.raises(ValueError, match="cannot be paired"):
+        a + Runs([1])
+    with pytest.raises(ValueError, match="at least one number"):
+        Runs([])
+
+
+def said(capsys, text, condition):
+    claim(text, condition)
+    return capsys.readouterr().out
+
+
+def test_a_claim_over_runs_says_the_band_and_in_how_many_it_held(capsys):
+    lstm, rnn = Runs([0.9, 0.95, 1.0], 0.97), Runs([0.1, 0.2, 0.15])
+    found = said(capsys, "It recalls", measured(lstm, name="LSTM") >= 0.85)
+    assert "LSTM 0.970 (in the record's 0.900 to 1.00) ≥ 0.85" in found
+    assert "held in 3 of 3 recorded runs and in this one" in found
+    found = said(capsys, "It is better", measured(lstm, name="LSTM") > measured(rnn, name="RNN"))
+    assert "> RNN 0.150 (0.100 to 0.200)" in found and found.rstrip().endswith("held in 3 of 3 recorded runs")
+    assert "outside the record's" in said(capsys, "It is far", measured(Runs([1, 2], 3)) > 0)
+    assert "the same in every run" in said(capsys, "It counts", measured(Runs([4, 4], 4)) == 4)
+
+
+@pytest.mark.parametrize("runs", [Runs([0.9, 0.7], 0.95), Runs([0.9, 0.9], 0.7), Runs([0.9, math.nan])])
+def test_one_run_that_does_not_keep_it_fails_the_claim(runs):
+    with pytest.raises(ClaimFailed, match="worst of 2 recorded runs|never true"):
+        claim("It recalls", measured(runs) >= 0.8)
+
+
+def test_a_frequency_counts_the_recorded_runs(capsys):
+    runs = measured(Runs([1, 1, -1, 1], -1), name="gain") > 0
+    found = said(capsys, "In most runs it helps", runs.in_at_least(3))
+    assert "held in 3 of 4 recorded runs, not in this one" in found
+    with pytest.raises(ClaimFailed, match="it holds in 3 of 4 recorded runs, fewer than 4"):
+        claim("It always helps", runs.in_at_least(4))
+    with pytest.raises(ValueError, match="4 recorded runs to count"):
+        runs.in_at_least(5)
+    with pytest.raises(TypeError, match="comes last"):
+        runs.in_at_least(3) & (measured(1) < 2)
+
+
+def test_comparisons_over_other_runs_are_no_one_claim():
+    with pytest.raises(ValueError, match="cannot be compared run by run"):
+        _ = measured(Runs([1, 2])) < measured(Runs([1, 2, 3]))
+    with pytest.raises(ValueError, match="State two claims"):
+        claim("both", (measured(Runs([1, 2])) < 3) & (measured(Runs([1, 2, 2])) < 3))
+
+
+def test_two_comparisons_hold_together_in_a_run_or_not():
+    both = (measured(Runs([1, 3])) < 2) & (measured(Runs([3, 1])) < 2)
+    with pytest.raises(ClaimFailed, match="holds in 0 of 2"):
+        claim("each is small, and never both", both.in_at_least(1))
