@@ -143,7 +143,7 @@ def course(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     monkeypatch.setattr(measured, "NOTEBOOKS", folder)
     monkeypatch.setattr(measured, "MEASURED", folder / "measured.json")
-    monkeypatch.setattr(measured, "ROOT", folder.parent)
+    monkeypatch.setattr(blocks, "ROOT", folder.parent)
     monkeypatch.setattr(frames, "KEPT", folder.parent / "build" / "frames")
     return folder
 

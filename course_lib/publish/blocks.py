@@ -12,6 +12,7 @@ from course_lib.publish.course_map import course_map
 from course_lib.publish.limits_table import limits_tables
 
 BLOCK = re.compile(r"(<!-- made:(\w+) -->).*?(<!-- /made -->)", re.DOTALL)
+ROOT = measured.ROOT
 PAPERS = ("README.md", "CONTRIBUTING.md")
 
 
@@ -45,7 +46,7 @@ def filled(text: str) -> str:
 def refresh() -> list[str]:
     """Bring the blocks of all papers up to date; the names of the papers that changed."""
     changed = []
-    for path in (measured.ROOT / name for name in PAPERS):
+    for path in (ROOT / name for name in PAPERS):
         old = path.read_text(encoding="utf-8") if path.exists() else ""
         if (new := filled(old)) != old:
             write_beside(path, new)
