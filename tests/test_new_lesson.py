@@ -60,8 +60,9 @@ def near_three(answer):
 
 
 EXERCISES = [
-    Exercise(check=near_three, hints=("Take the derivative.", "It is a line."), solution=my_saliency_slope, value=True,
-             mistakes=((6.0, "That is twice the slope."), (1.0, "That is the slope of x."))),
+    Exercise(check=near_three, hints=("Take the derivative.", "It is a line.", "Which number stands before x?"),
+             solution=my_saliency_slope, value=True,
+             mistakes=tuple((3.0 * n, f"That is {n} times the slope.") for n in range(2, 9))),
 ]
 QUIZ = questions("""
     inside: What does saliency measure?
@@ -91,6 +92,8 @@ SPOKEN = """\
 **Minutes.** 50
 
 </details>"""
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+PICTURE = f'<img alt="one dot" src="data:image/png;base64,{DOT}">'
 CLAIM = {"unrolled": {"claim": "it looks", "holds": True, "values": []}}
 # What is looked at in the copy: each line is true, or the sentence of whoever made it false.
 LOOK = """
@@ -132,6 +135,8 @@ def lesson_17():
     for n in range(5):
         output = new_output("stream", text=f"{n}\n", name="stdout")
         cells.append(new_code_cell(f"# NBVAL_CHECK_OUTPUT\nprint({n})", id=f"print-{n}", outputs=[output]))
+    output = new_output("display_data", {"text/html": PICTURE})
+    cells.append(new_code_cell("draw()", id="drawing", outputs=[output], metadata={"tags": ["cover"]}))
     output = new_output("display_data", {"text/plain": "✓ it looks"}, metadata=CLAIM)
     cells.append(new_code_cell('claim("it looks", True)', id="claim", outputs=[output]))
     return normalise(new_notebook(cells=cells))

@@ -17,6 +17,7 @@ import pytest
 from course_lib.lesson import limits
 from course_lib.publish import blocks, measured
 from course_lib.publish.normalise import KERNEL, NOTEBOOK_METADATA, WIDGET_VIEW, faults
+from course_lib.publish.parts import COVER
 
 NOTEBOOKS = sorted(measured.NOTEBOOKS.glob("*.ipynb"))
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "notes"}
@@ -201,6 +202,13 @@ def still(notebook):
     ]
 
 
+def covered(notebook):
+    """One cell's picture stands for the lesson on the first page of the site."""
+    tagged = [cell for cell in code_cells(notebook) if COVER in cell["metadata"].get("tags", [])]
+    pictures = [o for cell in tagged for o in cell["outputs"] if "<img" in o.get("data", {}).get("text/html", "")]
+    return [] if len(tagged) == 1 and pictures else [f"{len(tagged)} cells with a picture tagged {COVER}, not one"]
+
+
 def claiming(notebook):
     """It makes claims, each with its sentence, and they hold."""
     claims = measured.records(nbformat.from_dict(notebook), "claim")
@@ -225,7 +233,7 @@ EVERYWHERE = [
     on_python3,
     stateless,
 ]
-EVERYWHERE += [slides, spoken, described, still]
+EVERYWHERE += [slides, spoken, described, still, covered]
 LESSONS_ONLY = [compared, claiming]
 
 
@@ -307,7 +315,7 @@ def good():
         markdown("# A title\n\nSee the square root in https://example.org/home/page and course_lib/data.", **SLIDE),
         markdown(FOLDED.format("Say hello."), **NOTES),
         *compared_cells,
-        code("draw()", shown(PICTURE), count=6, slideshow={"slide_type": "subslide"}),
+        code("draw()", shown(PICTURE), count=6, slideshow={"slide_type": "subslide"}, tags=[COVER]),
         markdown(FOLDED.format("Point at the curve."), **NOTES),
         code("claim('it learns', True)", shown({"text/plain": "✓"}, **CLAIM), count=7),
     ]
@@ -373,6 +381,9 @@ PLANTED = [
     (spoken, cell(8, metadata={})),
     (spoken, cell(1, source="Say hello.")),
     (spoken, cell(1, source="")),
+    (covered, cell(7, metadata={})),
+    (covered, cell(7, outputs=[printed("no picture")])),
+    (covered, cell(6, metadata={"tags": [COVER]})),
     (described, cell(7, outputs=[shown({"image/png": "aGVsbG8=", "text/plain": "<Figure>"})])),
     (described, cell(7, outputs=[shown({"text/html": "<img src='data:image/png;base64,x'>"})])),
     (described, cell(7, outputs=[shown({"text/html": "<img alt=' ' src='x.png'>"})])),
