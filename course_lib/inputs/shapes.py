@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 # How a size is told to a reader, where its letter alone would not do.
-WORDS = {
+_WORDS = {
     "B": "batch",
     "T": "time",
     "T_q": "queries",
@@ -58,7 +58,7 @@ def _fits(shape: torch.Size, words: list[str], sizes: dict[str, int]) -> bool:
 
 
 def _told(words: list[str]) -> str:
-    return ", ".join(WORDS.get(word, word) for word in words)
+    return ", ".join(_WORDS.get(word, word) for word in words)
 
 
 def _listed(parts: list[str]) -> str:

@@ -40,8 +40,10 @@ TITLE_MINUTES = (0.6, 1.6)
 
 # --- The library
 
-# lines of a concept file, at most: it is read in one sitting, from top to bottom
-CONCEPT_LINES = 250
+# lines of a concept file that are taught, at most: it is read in one sitting, from top to bottom
+TAUGHT_LINES = 160
+# files in a folder of the shelf, at most: a reader who looks for a concept sees them at one glance
+FOLDER_FILES = 10
 # lines of a file of exercises, at most: a second file of the same lesson takes what is more
 EXERCISE_LINES = 300
 # names that no file may have: they do not say what it holds
