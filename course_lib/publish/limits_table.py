@@ -26,7 +26,7 @@ def limits_tables(source: str | None = None, tests: Path = ROOT / "tests") -> st
     made = []
     _, *parts = SECTION.split(source)
     for title, part in zip(parts[::2], parts[1::2], strict=True):
-        lines = [f"### {title}", "", "| what | limit | why | checked in |", "| --- | ---: | --- | --- |"]
+        lines = [f"**{title}**", "", "| what | limit | why | checked in |", "| --- | ---: | --- | --- |"]
         for one in LIMIT.finditer(part):
             readers = [name for name, names in reads.items() if one["name"] in names]
             lines.append(
