@@ -15,10 +15,9 @@ from course_lib import exercises
 from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, questions
 from course_lib.exercises.probes import Case, fresh, not_finite, on, same, tensors
 from course_lib.exercises.slips import Slip, slips
+from course_lib.lesson import limits
 from course_lib.lesson.judge import judge
 from course_lib.lesson.syllabus import LISTED
-
-LONGEST = 300
 
 # The proof that every exercise must pass ------------------------------------------------------------------
 
@@ -55,6 +54,7 @@ def prove(exercise, seeds=(0, 1, 2)):
 @pytest.mark.parametrize("exercise", all_exercises(), ids=lambda exercise: exercise.name)
 def test_every_exercise_is_proved(exercise):
     prove(exercise)
+    assert len(exercise.hints) >= limits.HINTS and len(exercise.mistakes) >= limits.MISTAKES
     assert exercise.lesson in {lesson.slug for lesson in LISTED}
     assert inspect.getsource(exercise.solution)  # solution() shows it
 
@@ -67,7 +67,7 @@ def test_names_differ_over_all_lessons():
 def test_a_file_of_exercises_is_short():
     files = Path(exercises.__file__).parent.glob("*.py")
     lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
-    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+    assert {name: length for name, length in lengths.items() if length > limits.EXERCISE_LINES} == {}
 
 
 # Answers that are none --------------------------------------------------------------------------------------
@@ -396,12 +396,12 @@ def test_slips_are_read_from_text():
 @pytest.mark.parametrize("quiz", all_quizzes(), ids=lambda quiz: quiz.key)
 def test_a_question_gives_reasons_and_no_option_stands_out_by_its_length(quiz):
     assert quiz.lesson in {lesson.slug for lesson in LISTED}
-    assert len(quiz.options) >= 3
+    assert len(quiz.options) >= limits.OPTIONS
     reasons = [reason for _, reason in quiz.options]
     assert len(set(reasons)) == len(reasons), "two options are given the same reason"
-    assert all(len(reason) > 20 for reason in reasons), "a reason says why"
+    assert all(len(reason) >= limits.REASON_CHARACTERS for reason in reasons), "a reason says why"
     lengths = [len(text) for text, _ in quiz.options]
-    assert max(lengths) <= 1.15 * min(lengths), lengths
+    assert max(lengths) <= limits.OPTION_LENGTHS * min(lengths), lengths
 
 
 @pytest.mark.parametrize("extreme", [max, min])

@@ -1,4 +1,4 @@
-"""A lesson that is added as the README says is everywhere by that alone: the map, the board, the checks, the pages.
+"""A lesson that is added as CONTRIBUTING.md says is everywhere by that alone: map, board, checks and pages.
 
 It is lesson 17, in a copy of the course, so that nothing may count on how many lessons there are.
 """
@@ -61,8 +61,9 @@ def near_three(answer):
 
 
 EXERCISES = [
-    Exercise(check=near_three, hints=("Take the derivative.", "It is a line."), solution=my_saliency_slope, value=True,
-             mistakes=((6.0, "That is twice the slope."), (1.0, "That is the slope of x."))),
+    Exercise(check=near_three, hints=("Take the derivative.", "It is a line.", "Which number stands before x?"),
+             solution=my_saliency_slope, value=True,
+             mistakes=tuple((3.0 * n, f"That is {n} times the slope.") for n in range(2, 9))),
 ]
 QUIZ = questions("""
     inside: What does saliency measure?
@@ -92,12 +93,14 @@ SPOKEN = """\
 **Minutes.** 50
 
 </details>"""
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+PICTURE = f'<img alt="one dot" src="data:image/png;base64,{DOT}">'
 CLAIM = {"unrolled": {"claim": "it looks", "holds": True, "values": []}}
 # What is looked at in the copy: each line is true, or the sentence of whoever made it false.
 LOOK = """
     from pathlib import Path
     from course_lib.lesson import progress
-    from course_lib.publish import execute, measured, site, slides
+    from course_lib.publish import blocks, measured, site, slides
     import sys, types
     sys.modules["tests"] = types.ModuleType("tests")  # an installed package is called so too, and would be found first
     sys.modules["tests"].__path__ = ["tests"]
@@ -107,10 +110,11 @@ LOOK = """
     notebook, build = measured.NOTEBOOKS / "17_looking_inside.ipynb", Path("build")
     entry = {"seconds": 6, "peak_mb": 300, "machine": measured.machine(), "report": {}}
     measured.store(notebook.name, entry)
-    execute.refresh_readme()
-    row = next(line for line in measured.README.read_text().splitlines() if line.startswith("| [17 Looking inside]"))
-    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/vision/saliency.py", "tests/test_saliency.py",
-                 "course_lib/exercises/looking_inside.py", "tests/test_exercises.py"):
+    blocks.refresh()
+    text = Path("README.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| [17 Looking inside]"))
+    assert "What has a network learned, and where?" in row
+    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/vision/saliency.py"):
         assert f"]({link})" in row, row
     assert groups.group_of("notebooks/17_looking_inside.ipynb::Cell 0") == "lesson 17_looking_inside"
     in_lab = groups.group_of("tests/browser/test_lessons_in_lab.py::test_it_runs_to_its_end[17_looking_inside]")
@@ -132,6 +136,8 @@ def lesson_17():
     for n in range(5):
         output = new_output("stream", text=f"{n}\n", name="stdout")
         cells.append(new_code_cell(f"# NBVAL_CHECK_OUTPUT\nprint({n})", id=f"print-{n}", outputs=[output]))
+    output = new_output("display_data", {"text/html": PICTURE})
+    cells.append(new_code_cell("draw()", id="drawing", outputs=[output], metadata={"tags": ["cover"]}))
     output = new_output("display_data", {"text/plain": "✓ it looks"}, metadata=CLAIM)
     cells.append(new_code_cell('claim("it looks", True)', id="claim", outputs=[output]))
     return normalise(new_notebook(cells=cells))
@@ -143,7 +149,7 @@ def course(tmp_path_factory):
     copy = tmp_path_factory.mktemp("course")
     for name in ("course_lib", "tests", "notebooks"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("README.md", "pyproject.toml"):
+    for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
     syllabus = copy / "course_lib" / "lesson" / "syllabus.py"
     before, end, after = syllabus.read_text(encoding="utf-8").partition("\n)\n\n\ndef concepts")
@@ -170,7 +176,7 @@ def test_lesson_17_is_everywhere(course):
     board = run(course, "-c", textwrap.dedent(LOOK))
     assert "17  Looking inside" in board and "○ 0/1" in board.splitlines()[-1]
     files = ["layering", "title_cells", "notebooks", "slides", "exercises", "saliency"]
-    chosen = "17_ or saliency or looking or slope or readme or shelf or short or differ or only_existing"
+    chosen = "17_ or saliency or looking or slope or tables or shelf or short or differ or only_existing"
     told = run(course, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen,
                *(f"tests/test_{name}.py" for name in files))  # fmt: skip
     assert " passed" in told and "skipped" not in told
