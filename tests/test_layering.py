@@ -337,6 +337,14 @@ def test_notebooks_do_not_import_publish():
     assert [name for name, text in texts.items() if re.search(r"(import|from) course_lib\.publish", text)] == []
 
 
+def test_no_room_names_a_model_by_a_string():
+    """An import is seen by whoever reads, moves or breaks what it names; "course_lib.recurrent.lstm:LSTM" is not."""
+    rooms = ("train", "data", "recipes", "scale")
+    texts = {name: path.read_text(encoding="utf-8") for name, path in modules().items() if room_of(name) in rooms}
+    hidden = re.compile(r"""["']course_lib[\w.]*:\w|resolve_name|import_module|__import__""")
+    assert texts and [name for name, text in texts.items() if hidden.search(text)] == []
+
+
 # --- the checks themselves, shown failing
 
 

@@ -35,6 +35,8 @@ from course_lib.scale.processes import Here
 
 CONTENTS, WEIGHTS = "contents.json", "model.safetensors"
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+# What libraries write of it; PyTorch's says of a disk that takes a part only that it stands at an "unexpected pos".
+TOLD_OF_FULL = ("unexpected pos", *map(os.strerror, FULL))
 
 
 def place_of(out: str | Path, step: int) -> Path:
@@ -131,7 +133,7 @@ def _is_whole(place: Path) -> bool:
         found = _contents([place / name for name in contents])
         # Of a snapshot from before there were sums, the sizes are all that can be compared.
         return bool(found) and all(contents[name] in (seen, seen[0]) for name, seen in found.items())
-    except (OSError, ValueError, TypeError):
+    except (OSError, LookupError, TypeError, ValueError):
         return False
 
 
@@ -165,7 +167,6 @@ def _causes(error: BaseException) -> list[BaseException]:
 def _why(error: BaseException) -> str:
     """What went wrong, in a line: of a failure on several processes the first one's."""
     cause = next(iter(_causes(error)), error)
-    # PyTorch's writer says of a disk that takes only a part that it stands at an "unexpected pos".
-    if getattr(cause, "errno", None) in FULL or any(word in str(cause) for word in ("unexpected pos", "No space left")):
+    if getattr(cause, "errno", None) in FULL or any(words in str(cause) for words in TOLD_OF_FULL):
         return "the disk is full, or no more may be written there"
     return first_line(cause)
