@@ -101,6 +101,7 @@ LESSONS = (
             "text/counts.py",
             "text/bpe.py",
             "language/generate.py",
+            "weights/hf_activations.py",
             "language/gpt.py",
             "language/muon.py",
             "language/next_token.py",

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import torch
 
-from course_lib.text.tokenizers import UNKNOWN, check_string, indices
+from course_lib.text.tokenizers import UNKNOWN_MARK, check_string, indices
 
 Tokens = Sequence[str]
 Pieces = Mapping[Tokens, int]  # how often each piece occurs
@@ -76,7 +76,7 @@ def learn_merges(pieces: Pieces, alphabet: Tokens, vocab_size: int, min_count: i
     """
     index = {token: i for i, token in enumerate(alphabet)}  # the older a token, the lower its index
     _check_pieces(pieces, index)
-    _check_sizes(vocab_size, len(index), min_count)
+    check_vocab_size(vocab_size, len(index), min_count)
     pairs, merges = _Pairs(pieces, index), []
     while len(index) < vocab_size and (pair := pairs.most_frequent(min_count)):
         merges.append(pair)
@@ -153,8 +153,8 @@ class BPE:
         """The tokenizer of `text`: specials, alphabet, what `learn_merges` made. Raises what that and `cut` raise."""
         _check_parts(specials, (), specials, alphabet)
         pieces = {ALPHABETS[alphabet](piece): n for piece, n in Counter(cut(text, digits)).items()}
-        symbols = sorted(BYTE) if alphabet == "bytes" else [UNKNOWN, *sorted(set(text) - {UNKNOWN})]
-        _check_sizes(vocab_size, len(symbols) + len(specials), min_count)
+        symbols = sorted(BYTE) if alphabet == "bytes" else [UNKNOWN_MARK, *sorted(set(text) - {UNKNOWN_MARK})]
+        check_vocab_size(vocab_size, len(symbols) + len(specials), min_count)
         vocab, merges = learn_merges(pieces, symbols, vocab_size - len(specials), min_count)
         return cls([*specials, *vocab], merges, specials, alphabet, digits)
 
@@ -171,7 +171,7 @@ class BPE:
         ids = []
         for piece in cut(text, self.digits):
             if piece not in self._known:
-                symbols = (s if s in self._index else UNKNOWN for s in ALPHABETS[self.alphabet](piece))
+                symbols = (s if s in self._index else UNKNOWN_MARK for s in ALPHABETS[self.alphabet](piece))
                 tokens = apply_merges([s for s in symbols if s in self._index], self._ranks)
                 self._known[piece] = [self._index[token] for token in tokens]
             ids += self._known[piece]
@@ -216,7 +216,8 @@ def _check_pieces(pieces: Pieces, index: dict[str, int] | None = None) -> None:
         _check_that(not missing, ValueError, f"The pieces hold {missing}, which the alphabet lacks.")
 
 
-def _check_sizes(vocab_size: int, smallest: int, min_count: int) -> None:
+def check_vocab_size(vocab_size: int, smallest: int, min_count: int) -> None:
+    """Raise TypeError or ValueError, in words, unless so many tokens can be learnt: `smallest` are there before."""
     for name, size, least in (("vocab_size", vocab_size, smallest), ("min_count", min_count, 2)):
         _check_that(isinstance(size, int), TypeError, f"{name} must be a whole number, not {size!r}.")
         _check_that(size >= least, ValueError, f"{name} must be {least} or more, not {size}.")

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from course_lib.text.bpe import _check_sizes, learn_merges
+from course_lib.text.bpe import check_vocab_size, learn_merges
 from course_lib.text.tokenizers import check_string, indices
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -56,7 +56,7 @@ def clean(text: str, uncased: bool = True) -> str:
     return unicodedata.normalize("NFD", spaced).translate(PLAIN)
 
 
-def cut(text: str) -> list[str]:
+def cut_words(text: str) -> list[str]:
     """The words of a cleaned text: at spaces, and each punctuation mark is a word: "o'er," -> "o", "'", "er", ","."""
     return text.translate(APART).split()
 
@@ -104,10 +104,10 @@ class WordPiece:
         that makes the text likelier (Schuster and Nakajima, 2012, section 3). Raises what `learn_merges` and `clean`
         raise.
         """
-        counts = Counter(cut(clean(text, uncased)))
+        counts = Counter(cut_words(clean(text, uncased)))
         spelt = {(*word[:1], *(GOES_ON + c for c in word[1:])): n for word, n in counts.items()}
         first, later = {c for word in counts for c in word}, {c for word in spelt for c in word[1:]}
-        _check_sizes(vocab_size, len(specials) + len(first) + len(later), 2)
+        check_vocab_size(vocab_size, len(specials) + len(first) + len(later), 2)
         vocab, _ = learn_merges(spelt, [*sorted(first), *sorted(later)], vocab_size - len(specials))
         # A merge writes "l" and "##o" as "l##o". The marks inside go; a "#" of the text is a word alone, and stays.
         pieces = (GOES_ON * piece.startswith(GOES_ON) + piece.replace(GOES_ON, "") for piece in vocab)
@@ -170,7 +170,7 @@ class WordPiece:
         found = []
         for part in self._special.split(text) if specials else [text]:
             spelt = specials and part in self.specials
-            found += [[self.specials[part]]] if spelt else map(self._word, cut(clean(part, self.uncased)))
+            found += [[self.specials[part]]] if spelt else map(self._word, cut_words(clean(part, self.uncased)))
         return found
 
     def _word(self, word: str) -> list[int]:
