@@ -167,6 +167,9 @@ NEARLY = [
         "return (x + places).double()",
         "yours is a tensor of shape (3, 6, 7), float64",
     ),
+    ("mended_from_torch", "torch.cat([i, f, o, g])", "torch.cat([i, f, o, g]).double()", "w_x (D, 4H)"),
+    ("mended_words", "ids[chosen])", "ids[chosen]).double()", "In single precision (float32) the answer is wrong"),
+    ("my_masked_loss", ".mean()", ".mean().double()", "In single precision (float32) the answer is wrong"),
     ("my_mask", "padding=0", "padding=3", "where some are left out it is not: there `padding` is 0"),
     ("my_self_attention", "turn=None", "turn=torch.tanh", "where some are left out it is not: there `turn` is None"),
 ]
