@@ -80,7 +80,7 @@ class Bert(nn.Module):
         self.segments = nn.Embedding(config.n_segments, config.d_model)  # S
         self.norm, self.dropout = LayerNorm(config.d_model), nn.Dropout(config.dropout)
         sizes = (config.d_model, config.n_heads, config.d_ff, config.dropout, ACTIVATIONS[config.activation])
-        self.blocks = nn.ModuleList(Block(*sizes) for _ in range(config.n_layers))
+        self.blocks = nn.ModuleList(Block.from_sizes(*sizes) for _ in range(config.n_layers))
         self.pooler = nn.Linear(config.d_model, config.d_model) if config.pooler else None
         begin(self, config.eps)
 

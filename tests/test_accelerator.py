@@ -233,7 +233,7 @@ def multi_head():
 
 @cases(after=(False,), before=(True,))
 def block(pre_norm):
-    layer = there(lambda: Block(4, 2, pre_norm=pre_norm, dropout=0.5, cross=True))
+    layer = there(lambda: Block.from_sizes(4, 2, pre_norm=pre_norm, dropout=0.5, cross=True))
     backward(layer(vectors(2, 6, 4), allowed(2, 6), True, vectors(2, 5, 4), allowed(2, 5)), through=layer)
 
 

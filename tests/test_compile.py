@@ -140,7 +140,7 @@ def test_multi_head_that_is_heard():
 
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_a_block_that_looks_at_a_memory(pre_norm):
-    block = Block(4, 2, pre_norm=pre_norm, cross=True).double()
+    block = Block.from_sizes(4, 2, pre_norm=pre_norm, cross=True).double()
     some = [
         (vectors(b, t, 4), None, True, vectors(b, 7, 4), torch.rand(b, 7) < 0.7)
         for b, t in zip(SIZES, LENGTHS, strict=True)

@@ -87,7 +87,7 @@ LESSONS = (
         "transformer",
         "The Transformer",
         "What is left when the recurrence is taken out?",
-        ("multi_head.py", "block.py", "transformer.py"),
+        ("multi_head.py", "norms.py", "block.py", "transformer.py"),
     ),
     Lesson(
         7,
