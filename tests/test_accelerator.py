@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.attention import (
+from course_lib.attention.attention import (
     AdditiveAttention,
     ConcatAttention,
     DotAttention,
@@ -29,25 +29,9 @@ from course_lib.attention import (
     causal_mask,
     padding_mask,
 )
-from course_lib.bert import Bert, BertConfig, mean_state
-from course_lib.bert_heads import Choice, Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
-from course_lib.bert_labels import best_span, label_loss
-from course_lib.block import Block, Encoder
-from course_lib.convnet import ConvNet, ConvStem
-from course_lib.decode import beam_search, greedy
-from course_lib.decoder import Decoder, DecoderConfig
-from course_lib.distillation import hard_distillation, soft_distillation, taught_by
-from course_lib.gpt import GPT, GPTConfig
-from course_lib.images import image_loss, labelled_batches, random_shift
-from course_lib.language_model import CharRNN, TruncatedBPTT, streams
-from course_lib.lstm import GRU, LSTM
-from course_lib.masked_patches import MaskedAutoencoder
-from course_lib.masked_words import Masked
-from course_lib.masked_words import masked_loss as masked_words_loss
-from course_lib.multi_head import MultiHead
-from course_lib.next_token import bits_per_token, next_token_loss, windows
-from course_lib.pairs import batches, masked_loss, shift
-from course_lib.positions import (
+from course_lib.attention.block import Block, Encoder
+from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.positions import (
     LearnedPositions,
     RelativeBias,
     SinusoidalPositions,
@@ -57,19 +41,35 @@ from course_lib.positions import (
     sinusoidal,
     t5_bucket,
 )
-from course_lib.reach import reach
-from course_lib.rnn import RNN
-from course_lib.rollout import attention_distance, brightness, cover, most, rollout
-from course_lib.seq2seq import Seq2Seq
+from course_lib.attention.reach import reach
+from course_lib.attention.transformer import Transformer
+from course_lib.bert.bert import Bert, BertConfig, mean_state
+from course_lib.bert.bert_heads import Choice, Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
+from course_lib.bert.bert_labels import best_span, label_loss
+from course_lib.bert.masked_words import Masked
+from course_lib.bert.masked_words import masked_loss as masked_words_loss
+from course_lib.language.decoder import Decoder, DecoderConfig
+from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.language.next_token import bits_per_token, next_token_loss, windows
+from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, streams
+from course_lib.recurrent.lstm import GRU, LSTM
+from course_lib.recurrent.rnn import RNN
 from course_lib.show.record import capture
+from course_lib.text.pairs import batches, masked_loss, shift
 from course_lib.train import fit
 from course_lib.train.scale.config import configured
 from course_lib.train.scale.processes import Here
 from course_lib.train.scale.run import Run
 from course_lib.train.scale.tasks import TASKS
-from course_lib.transformer import Transformer
-from course_lib.translator import translation_loss
-from course_lib.vit import ViT, ViTConfig
+from course_lib.translation.decode import beam_search, greedy
+from course_lib.translation.seq2seq import Seq2Seq
+from course_lib.translation.translator import translation_loss
+from course_lib.vision.convnet import ConvNet, ConvStem
+from course_lib.vision.distillation import hard_distillation, soft_distillation, taught_by
+from course_lib.vision.images import image_loss, labelled_batches, random_shift
+from course_lib.vision.masked_patches import MaskedAutoencoder
+from course_lib.vision.rollout import attention_distance, brightness, cover, most, rollout
+from course_lib.vision.vit import ViT, ViTConfig
 
 pytestmark = pytest.mark.slow  # most of a minute, in a process of its own
 CASES = {}  # name -> a function to call on the device

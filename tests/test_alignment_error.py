@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.alignment_error import (
+from course_lib.translation.alignment_error import (
     alignment_error_rate,
     alignment_scores,
     corpus_alignment_error_rate,

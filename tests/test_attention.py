@@ -1,4 +1,4 @@
-"""course_lib/attention.py: scores by hand and against PyTorch, masks of every kind, rows with nothing to attend to."""
+"""attention/attention.py: scores by hand and against PyTorch, masks of every kind, rows with nothing to attend to."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
-from course_lib.attention import (
+from course_lib.attention.attention import (
     AdditiveAttention,
     Attention,
     ConcatAttention,
@@ -20,7 +20,7 @@ from course_lib.attention import (
     masked_softmax,
     padding_mask,
 )
-from course_lib.positions import alibi_bias, rotate, sinusoidal
+from course_lib.attention.positions import alibi_bias, rotate, sinusoidal
 from course_lib.show.record import capture
 
 FOUR = [AdditiveAttention, DotAttention, GeneralAttention, ConcatAttention]

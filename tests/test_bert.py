@@ -1,4 +1,4 @@
-"""course_lib/bert.py: the states and gradients of Hugging Face's BertModel; padding; sizes; the real MiniLM; bad input.
+"""bert/bert.py: the states and gradients of Hugging Face's BertModel; padding; sizes; the real MiniLM; bad input.
 
 What needs the real weights is skipped where they are not: nothing is downloaded in a test.
 """
@@ -12,12 +12,12 @@ from test_gpt import shaken
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.bert import PUBLISHED, SMALL, Bert, BertConfig, begin, mean_state, parameter_count
+from course_lib.bert.bert import PUBLISHED, SMALL, Bert, BertConfig, begin, mean_state, parameter_count
 from course_lib.data import plays
-from course_lib.gpt import HF_ACTIVATIONS
 from course_lib.show.record import capture
+from course_lib.text.wordpiece import WordPiece
 from course_lib.train import published
-from course_lib.wordpiece import WordPiece
+from course_lib.weights.hf_activations import HF_ACTIVATIONS
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

@@ -1,4 +1,4 @@
-"""course_lib/bert_heads.py: every head's logits and gradients are Hugging Face's; padding; layer mixing; bad input."""
+"""bert/bert_heads.py: every head's logits and gradients are Hugging Face's; padding; layer mixing; bad input."""
 
 import pytest
 import torch
@@ -6,8 +6,8 @@ from test_bert import TOLERANCE, a_bert, drawn_config, drawn_text, exact_or_not,
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.bert import parameter_count
-from course_lib.bert_heads import Choice, Classifier, Head, LayerMix, MaskedWords, NextSentence, SpanFinder, Tagger
+from course_lib.bert.bert import parameter_count
+from course_lib.bert.bert_heads import Choice, Classifier, Head, LayerMix, MaskedWords, NextSentence, SpanFinder, Tagger
 
 SMALL = {Classifier: (4,), Tagger: (3,), NextSentence: (), SpanFinder: (), Choice: (), MaskedWords: ()}
 

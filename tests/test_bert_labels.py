@@ -1,4 +1,4 @@
-"""course_lib/bert_labels.py: the loss on any labels, tags at first pieces, the best span; by hand, and bad input."""
+"""bert/bert_labels.py: the loss on any labels, tags at first pieces, the best span; by hand, and bad input."""
 
 import pytest
 import torch
@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from test_bert import a_bert
 from torch.testing import assert_close
 
-from course_lib.bert_heads import Choice, Classifier, SpanFinder, Tagger
-from course_lib.bert_labels import IGNORED, best_span, first_pieces, label_loss
-from course_lib.wordpiece import SPECIALS, WordPiece
+from course_lib.bert.bert_heads import Choice, Classifier, SpanFinder, Tagger
+from course_lib.bert.bert_labels import IGNORED, best_span, first_pieces, label_loss
+from course_lib.text.wordpiece import SPECIALS, WordPiece
 
 
 def fixed(logits):

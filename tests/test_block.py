@@ -1,4 +1,4 @@
-"""course_lib/block.py: norm, feed-forward, block and stacks equal to PyTorch's in values and gradients; bad input."""
+"""attention/block.py: norm, feed-forward, block and stacks equal to PyTorch's in values and gradients; bad input."""
 
 import pytest
 import torch
@@ -6,11 +6,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.attention import causal_mask, padding_mask
-from course_lib.block import Block, Decoder, Encoder, FeedForward, GatedFeedForward
-from course_lib.multi_head import MultiHead
-from course_lib.norms import RMSNorm
-from course_lib.sequences import map_state
+from course_lib.attention.attention import causal_mask, padding_mask
+from course_lib.attention.block import Block, Decoder, Encoder, FeedForward, GatedFeedForward
+from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.norms import RMSNorm
+from course_lib.inputs.sequences import map_state
 from course_lib.show.record import capture
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.attention import (
+from course_lib.attention.attention import (
     AdditiveAttention,
     ConcatAttention,
     DotAttention,
@@ -20,18 +20,9 @@ from course_lib.attention import (
     attend,
     causal_mask,
 )
-from course_lib.bert import Bert, BertConfig
-from course_lib.bert_heads import Classifier, MaskedWords, Tagger
-from course_lib.block import Block
-from course_lib.convnet import ConvNet, ConvStem
-from course_lib.decoder import Decoder, DecoderConfig
-from course_lib.gpt import GPT, GPTConfig
-from course_lib.language_model import CharRNN
-from course_lib.lstm import GRU, LSTM
-from course_lib.masked_patches import MaskedAutoencoder, draw_seen
-from course_lib.multi_head import MultiHead
-from course_lib.pairs import masked_loss
-from course_lib.positions import (
+from course_lib.attention.block import Block
+from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.positions import (
     LearnedPositions,
     RelativeBias,
     SinusoidalPositions,
@@ -40,9 +31,18 @@ from course_lib.positions import (
     rotate,
     t5_bucket,
 )
-from course_lib.rnn import RNN
-from course_lib.transformer import Transformer
-from course_lib.vit import ViT, ViTConfig
+from course_lib.attention.transformer import Transformer
+from course_lib.bert.bert import Bert, BertConfig
+from course_lib.bert.bert_heads import Classifier, MaskedWords, Tagger
+from course_lib.language.decoder import Decoder, DecoderConfig
+from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.recurrent.language_model import CharRNN
+from course_lib.recurrent.lstm import GRU, LSTM
+from course_lib.recurrent.rnn import RNN
+from course_lib.text.pairs import masked_loss
+from course_lib.vision.convnet import ConvNet, ConvStem
+from course_lib.vision.masked_patches import MaskedAutoencoder, draw_seen
+from course_lib.vision.vit import ViT, ViTConfig
 
 pytestmark = pytest.mark.slow  # compiling is most of a minute: `make test-fast` leaves it out
 

@@ -1,12 +1,12 @@
-"""course_lib/convnet.py: shapes and sizes, what a convolution knows by its build, the stem; bad input."""
+"""vision/convnet.py: shapes and sizes, what a convolution knows by its build, the stem; bad input."""
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.convnet import ConvLayer, ConvNet, ConvStem, width_for
-from course_lib.images import shift
-from course_lib.vit import ViT, ViTConfig, parameter_count
+from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem, width_for
+from course_lib.vision.images import shift
+from course_lib.vision.vit import ViT, ViTConfig, parameter_count
 
 
 @pytest.mark.parametrize("sides", [(8, 8), (28, 28), (5, 9), (1, 1)], ids=str)

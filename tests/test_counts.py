@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from course_lib.counts import count_bits
+from course_lib.text.counts import count_bits
 
 
 def by_hand(train, test, vocab_size, longest, weight):

@@ -1,4 +1,4 @@
-"""course_lib/decode.py: greedy and beam search against every sentence there is, on vocabularies small enough."""
+"""translation/decode.py: greedy and beam search against every sentence there is, on vocabularies small enough."""
 
 import itertools
 import math
@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.decode import beam_search, exact_match, greedy, translate
-from course_lib.seq2seq import Seq2Seq
-from course_lib.sequences import select_rows
-from course_lib.tokenizers import WordTokenizer
+from course_lib.inputs.sequences import select_rows
+from course_lib.text.tokenizers import WordTokenizer
+from course_lib.translation.decode import beam_search, exact_match, greedy, translate
+from course_lib.translation.seq2seq import Seq2Seq
 
 END = 1
 

@@ -1,12 +1,12 @@
-"""course_lib/decoder.py: equal to Hugging Face's LLaMA in values and gradients; padding; a cache; bad input."""
+"""language/decoder.py: equal to Hugging Face's LLaMA in values and gradients; padding; a cache; bad input."""
 
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.decoder import Decoder, DecoderConfig
-from course_lib.sequences import select_rows
+from course_lib.inputs.sequences import select_rows
+from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.show.record import capture
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}

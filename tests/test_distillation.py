@@ -1,4 +1,4 @@
-"""course_lib/distillation.py: the two losses by their formulas, and a teacher that stays as it is; bad input."""
+"""vision/distillation.py: the two losses by their formulas, and a teacher that stays as it is; bad input."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.distillation import hard_distillation, soft_distillation, taught_by
+from course_lib.vision.distillation import hard_distillation, soft_distillation, taught_by
 
 
 def drawn(B=6, K=4):

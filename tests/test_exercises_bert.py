@@ -5,16 +5,16 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from course_lib.bert import Bert, BertConfig
-from course_lib.bert_heads import LayerMix, MaskedWords
-from course_lib.bert_labels import best_span
+from course_lib.bert.bert import Bert, BertConfig
+from course_lib.bert.bert_heads import LayerMix, MaskedWords
+from course_lib.bert.bert_labels import best_span
+from course_lib.bert.masked_words import mask_tokens
 from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
 from course_lib.exercises.bert import my_masking, my_pair
 from course_lib.exercises.bert_leak import broken_words, mended_words
 from course_lib.exercises.bert_reading import my_fill, my_mix, my_span
 from course_lib.lesson.judge import judge
-from course_lib.masked_words import mask_tokens
-from course_lib.wordpiece import SPECIALS, WordPiece
+from course_lib.text.wordpiece import SPECIALS, WordPiece
 
 # Other right ways ---------------------------------------------------------------------------------------------
 

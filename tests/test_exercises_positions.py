@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from course_lib.attention.order_model import OrderModel
+from course_lib.attention.positions import alibi_bias, rotate, sinusoidal
 from course_lib.data.order import N_SYMBOLS, N_TOKENS, NOT_ASKED, endless
 from course_lib.exercises import find
 from course_lib.exercises.positional_encodings import my_self_attention, my_sinusoids
 from course_lib.exercises.positional_encodings_turns import broken_rotate, mended_rotate, my_rotate, my_shift
 from course_lib.lesson.judge import judge
-from course_lib.order_model import OrderModel
-from course_lib.positions import alibi_bias, rotate, sinusoidal
 
 
 def in_double(max_len, d_model):

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from course_lib.attention.reach import reach
 from course_lib.exercises import all_quizzes, find
 from course_lib.exercises.rnn_bptt_streams import broken_streams, mended_streams
-from course_lib.language_model import streams
 from course_lib.lesson.judge import judge
-from course_lib.reach import reach
+from course_lib.recurrent.language_model import streams
 
 
 def by_the_library(ids, batch, chunk):

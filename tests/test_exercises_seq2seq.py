@@ -4,12 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_lib.decode import greedy
 from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
 from course_lib.exercises.seq2seq import my_masked_loss, my_shifted_target
 from course_lib.exercises.seq2seq_search import a_test_set, by_tens, leaking_accuracy, mended_accuracy
 from course_lib.lesson.judge import judge
-from course_lib.pairs import masked_loss, shift
+from course_lib.text.pairs import masked_loss, shift
+from course_lib.translation.decode import greedy
 
 # Other right ways ---------------------------------------------------------------------------------------------
 

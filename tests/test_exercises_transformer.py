@@ -8,15 +8,15 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from course_lib.attention import attend, causal_mask
-from course_lib.block import Block
+from course_lib.attention.attention import attend, causal_mask
+from course_lib.attention.block import Block
+from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.positions import SinusoidalPositions
 from course_lib.data.order import N_SYMBOLS, N_TOKENS, NOT_ASKED, distance, endless
 from course_lib.exercises import all_exercises, all_quizzes, find
 from course_lib.exercises.transformer import attending, my_attention, my_heads
 from course_lib.exercises.transformer_block import broken_decoder, mended_decoder, my_block, my_mask
 from course_lib.lesson.judge import judge
-from course_lib.multi_head import MultiHead
-from course_lib.positions import SinusoidalPositions
 from course_lib.train import cosine
 
 # Other right ways ---------------------------------------------------------------------------------------------

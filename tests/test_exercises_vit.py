@@ -5,14 +5,14 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from course_lib.block import Encoder
+from course_lib.attention.block import Encoder
 from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
 from course_lib.exercises.vit import my_image, my_patches, my_places
 from course_lib.exercises.vit_attention import broken_start, mended_start, my_distance, my_rollout
 from course_lib.lesson.judge import judge
-from course_lib.patches import patchify, resize_places, unpatchify
-from course_lib.rollout import attention_distance, rollout
-from course_lib.vit import ViT, ViTConfig
+from course_lib.vision.patches import patchify, resize_places, unpatchify
+from course_lib.vision.rollout import attention_distance, rollout
+from course_lib.vision.vit import ViT, ViTConfig
 
 # Other right ways ---------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""course_lib/generate.py: what top-k, top-p and temperature keep; prompts of unlike lengths; window, cache, stops."""
+"""language/generate.py: what top-k, top-p and temperature keep; prompts of unlike lengths; window, cache, stops."""
 
 import math
 import warnings
@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.generate import generate, keep_top_k, keep_top_p, next_probs
-from course_lib.gpt import GPT, GPTConfig
+from course_lib.language.generate import generate, keep_top_k, keep_top_p, next_probs
+from course_lib.language.gpt import GPT, GPTConfig
 
 PROMPTS = [[3, 1, 4, 1, 5], [9], [2, 6], [5, 3, 5, 8]]
 

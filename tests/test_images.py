@@ -1,4 +1,4 @@
-"""course_lib/images.py: batches, shares, accuracy; pixels shuffled and images moved; bad input."""
+"""vision/images.py: batches, shares, accuracy; pixels shuffled and images moved; bad input."""
 
 from itertools import islice
 
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.images import (
+from course_lib.vision.images import (
     accuracy,
     answers,
     image_batch,

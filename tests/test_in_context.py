@@ -8,9 +8,9 @@ import pytest
 import torch
 import torch.nn as nn
 
-from course_lib.gpt import GPT, GPTConfig
-from course_lib.in_context import accuracy, answers, draw, prompt, read, shuffled_pairs, wrong_labels
-from course_lib.tokenizers import CharTokenizer
+from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.language.in_context import accuracy, answers, draw, prompt, read, shuffled_pairs, wrong_labels
+from course_lib.text.tokenizers import CharTokenizer
 
 PAIRS = [("cat", "cats"), ("mouse", "mice"), ("box", "boxes"), ("fly", "flies"), ("ox", "oxen"), ("day", "days")]
 LETTERS = CharTokenizer("abcdefghijklmnopqrstuvwxyz ->\n")

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.language_model import CharRNN, TruncatedBPTT, bits_per_character, streams
-from course_lib.lstm import GRU, LSTM
-from course_lib.rnn import RNN
+from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, bits_per_character, streams
+from course_lib.recurrent.lstm import GRU, LSTM
+from course_lib.recurrent.rnn import RNN
 from course_lib.train import fit, seed_everything
 
 

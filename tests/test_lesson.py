@@ -11,7 +11,7 @@ def test_in_a_notebook_each_output_carries_its_data_and_no_cell_stops_but_a_fals
     from nbclient import NotebookClient
 
     cells = [
-        "from course_lib.lesson import *\nfrom course_lib.rnn import rnn_step",
+        "from course_lib.lesson import *\nfrom course_lib.recurrent.rnn import rnn_step",
         "claim('two is small', measured(2) < 3)\nreport('size', 2)\nshow_source(rnn_step)\nprogress()",
         "quiz('sharing')\nhint('my_step')\nsolution('my_step')",
         "def my_step(x, h, w_x, w_h, b):\n    ...\ncheck(my_step)",

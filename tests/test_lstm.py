@@ -1,4 +1,4 @@
-"""course_lib/lstm.py: the steps against torch's cells, against the papers' equations, and against cases for the eye."""
+"""recurrent/lstm.py: the steps against torch's cells, against the papers' equations, and against cases for the eye."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.lstm import (
+from course_lib.recurrent.lstm import (
     GRU,
     LSTM,
     chrono_,

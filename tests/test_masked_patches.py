@@ -1,12 +1,12 @@
-"""course_lib/masked_patches.py: what is drawn, what is seen, painted and counted; bad input."""
+"""vision/masked_patches.py: what is drawn, what is seen, painted and counted; bad input."""
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.masked_patches import MaskedAutoencoder, draw_seen
-from course_lib.patches import pad_to_patches, patchify
-from course_lib.vit import ViT, ViTConfig
+from course_lib.vision.masked_patches import MaskedAutoencoder, draw_seen
+from course_lib.vision.patches import pad_to_patches, patchify
+from course_lib.vision.vit import ViT, ViTConfig
 
 
 def a_model(image_size=8, channels=1, **config):

@@ -1,4 +1,4 @@
-"""course_lib/masked_words.py: which pieces are masked and how often, never a special; the loss; blanks; bad input."""
+"""bert/masked_words.py: which pieces are masked and how often, never a special; the loss; blanks; bad input."""
 
 from itertools import islice
 
@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from course_lib.bert import Bert, BertConfig
-from course_lib.bert_heads import MaskedWords
-from course_lib.masked_words import (
+from course_lib.bert.bert import Bert, BertConfig
+from course_lib.bert.bert_heads import MaskedWords
+from course_lib.bert.masked_words import (
     KINDS,
     SHARE,
     Masked,
@@ -21,7 +21,7 @@ from course_lib.masked_words import (
     pseudo_bits,
     texts_in_order,
 )
-from course_lib.wordpiece import SPECIALS, WordPiece
+from course_lib.text.wordpiece import SPECIALS, WordPiece
 
 VOCAB = [*SPECIALS, *"abcdefgh", *(f"##{c}" for c in "abcdefgh")]
 T = WordPiece(VOCAB)

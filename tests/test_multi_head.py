@@ -1,13 +1,13 @@
-"""course_lib/multi_head.py: equal to PyTorch's in values and gradients, heard or not; masks; a cache; bad input."""
+"""attention/multi_head.py: equal to PyTorch's in values and gradients, heard or not; masks; a cache; bad input."""
 
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.attention import attend, causal_mask, padding_mask
-from course_lib.multi_head import MultiHead
-from course_lib.sequences import select_rows
+from course_lib.attention.attention import attend, causal_mask, padding_mask
+from course_lib.attention.multi_head import MultiHead
+from course_lib.inputs.sequences import select_rows
 from course_lib.show.record import capture
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}

@@ -6,7 +6,7 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.muon import NEWTON_SCHULZ, Muon, orthogonalise, split
+from course_lib.language.muon import NEWTON_SCHULZ, Muon, orthogonalise, split
 from course_lib.train import fit
 
 SHAPES = {"square": (6, 6), "tall": (9, 4), "wide": (4, 9), "row": (1, 5), "column": (5, 1), "many": (3, 2, 7, 4)}

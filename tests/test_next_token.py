@@ -1,4 +1,4 @@
-"""course_lib/next_token.py: windows are stretches of the text, the loss is PyTorch's, and each bit has its context."""
+"""language/next_token.py: windows are stretches of the text, the loss is PyTorch's, and each bit has its context."""
 
 import math
 import random
@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.gpt import GPT, GPTConfig
-from course_lib.muon import Muon
-from course_lib.next_token import bits_per_token, next_token_loss, small_gpt, subwords, three_rounds, windows
+from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.language.muon import Muon
+from course_lib.language.next_token import bits_per_token, next_token_loss, small_gpt, subwords, three_rounds, windows
 from course_lib.train import fit
 
 V = 7

@@ -1,11 +1,11 @@
-"""course_lib/norms.py: equal to PyTorch's in values and gradients, by hand, bad input."""
+"""course_lib/attention/norms.py: equal to PyTorch's in values and gradients, by hand, bad input."""
 
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.norms import LayerNorm, RMSNorm, check_width, layer_norm, rms_norm
+from course_lib.attention.norms import LayerNorm, RMSNorm, check_width, layer_norm, rms_norm
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

@@ -6,10 +6,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_lib.attention import attend, causal_mask
+from course_lib.attention.attention import attend, causal_mask
+from course_lib.attention.order_model import OrderModel
+from course_lib.attention.positions import (
+    LearnedPositions,
+    RelativeBias,
+    SinusoidalPositions,
+    alibi_bias,
+    rotate,
+    t5_bucket,
+)
 from course_lib.data.order import N_SYMBOLS, N_TOKENS, NOT_ASKED, distance
-from course_lib.order_model import OrderModel
-from course_lib.positions import LearnedPositions, RelativeBias, SinusoidalPositions, alibi_bias, rotate, t5_bucket
 
 DOORS = {
     "none": dict,

@@ -1,4 +1,4 @@
-"""course_lib/pairs.py: batches lose nothing and pad little, a target is shifted by one, the loss counts no padding."""
+"""text/pairs.py: batches lose nothing and pad little, a target is shifted by one, the loss counts no padding."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from course_lib.pairs import END, PADDING, START, batches, masked_loss, shift
+from course_lib.text.pairs import END, PADDING, START, batches, masked_loss, shift
 
 
 def ids(rows):

@@ -1,4 +1,4 @@
-"""course_lib/patches.py: an image cut and put together, embedded as by a convolution; places on grids; bad input."""
+"""vision/patches.py: an image cut and put together, embedded as by a convolution; places on grids; bad input."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.patches import (
+from course_lib.vision.patches import (
     PatchEmbedding,
     grid_of,
     only_seen,

@@ -1,4 +1,4 @@
-"""course_lib/positions.py: each scheme by its formula, against published code on random shapes, by what it keeps."""
+"""attention/positions.py: each scheme by its formula, against published code on random shapes, by what it keeps."""
 
 import math
 from functools import partial
@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib import positions
-from course_lib.positions import (
+from course_lib.attention import positions
+from course_lib.attention.positions import (
     LearnedPositions,
     RelativeBias,
     SinusoidalPositions,

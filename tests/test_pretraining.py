@@ -1,4 +1,4 @@
-"""course_lib/pretraining.py: spans are stretches of the text, half of them follow, bits are those of masked pieces."""
+"""bert/pretraining.py: spans are stretches of the text, half of them follow, bits are those of masked pieces."""
 
 import math
 import random
@@ -9,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib.bert_heads import MaskedWords
-from course_lib.masked_words import mask_tokens
-from course_lib.muon import Muon
-from course_lib.pretraining import (
+from course_lib.bert.bert_heads import MaskedWords
+from course_lib.bert.masked_words import mask_tokens
+from course_lib.bert.pretraining import (
     masked_bits,
     muon_on_blocks,
     play_pieces,
@@ -21,7 +20,8 @@ from course_lib.pretraining import (
     span_pairs,
     spans,
 )
-from course_lib.wordpiece import SPECIALS, WordPiece
+from course_lib.language.muon import Muon
+from course_lib.text.wordpiece import SPECIALS, WordPiece
 
 WORDS = [chr(97 + i) + chr(97 + j) for i in range(26) for j in range(26)]
 TOKENIZER = WordPiece([*SPECIALS, *WORDS])

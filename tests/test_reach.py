@@ -1,14 +1,14 @@
-"""course_lib/reach.py: by hand where it can be done, else against the whole Jacobian; nothing of the model moves."""
+"""attention/reach.py: by hand where it can be done, else against the whole Jacobian; nothing of the model moves."""
 
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.attention import SelfAttention, causal_mask
-from course_lib.lstm import GRU, LSTM
-from course_lib.reach import reach
-from course_lib.rnn import RNN
+from course_lib.attention.attention import SelfAttention, causal_mask
+from course_lib.attention.reach import reach
+from course_lib.recurrent.lstm import GRU, LSTM
+from course_lib.recurrent.rnn import RNN
 
 D, K = 4, 6
 MODELS = {

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.rnn import RNN, unroll
+from course_lib.recurrent.rnn import RNN, unroll
 from course_lib.show.record import capture
 
 

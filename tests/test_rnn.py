@@ -1,4 +1,4 @@
-"""course_lib/rnn.py against torch.nn.RNN, against autograd, and against cases that can be checked by eye."""
+"""recurrent/rnn.py against torch.nn.RNN, against autograd, and against cases that can be checked by eye."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.rnn import RNN, bptt, rnn_step, unroll
+from course_lib.recurrent.rnn import RNN, bptt, rnn_step, unroll
 from course_lib.show.record import capture
 
 # Batch, time, d_in, d_hidden, n_layers: odd sizes, ones everywhere, more than one layer.

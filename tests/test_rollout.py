@@ -1,13 +1,13 @@
-"""course_lib/rollout.py: what attention could have moved, how far it looks, and patches covered; bad input."""
+"""vision/rollout.py: what attention could have moved, how far it looks, and patches covered; bad input."""
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.patches import patchify
-from course_lib.rollout import attention_distance, brightness, cover, most, rollout
 from course_lib.show.record import capture
-from course_lib.vit import ViT, ViTConfig
+from course_lib.vision.patches import patchify
+from course_lib.vision.rollout import attention_distance, brightness, cover, most, rollout
+from course_lib.vision.vit import ViT, ViTConfig
 
 
 def maps(L=3, B=2, H=2, T=5):

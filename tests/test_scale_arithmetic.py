@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_lib.decoder import Decoder, DecoderConfig
-from course_lib.gpt import GPT, PUBLISHED, GPTConfig, parameter_count
+from course_lib.language.decoder import Decoder, DecoderConfig
+from course_lib.language.gpt import GPT, PUBLISHED, GPTConfig, parameter_count
 from course_lib.publish import scale
 from course_lib.train.scale import arithmetic
 from course_lib.train.scale.tasks import WIDTHS, bert, gpt, vit
@@ -110,7 +110,7 @@ def test_a_gated_block_keeps_about_as_much_as_the_formula_says(B, T, D, H, F):
 
 @pytest.mark.parametrize(("optimiser", "bytes_a_weight"), [("adamw", 16), ("muon", 12)])
 def test_the_state_of_a_training_takes_what_the_formula_says(optimiser, bytes_a_weight):
-    from course_lib.muon import Muon, split
+    from course_lib.language.muon import Muon, split
 
     model = gpt("tiny", 64, 64)
     matrices = sum(p.numel() for p in split(model)[0]["params"])

@@ -203,9 +203,9 @@ def test_a_bert_looks_as_far_and_is_asked_as_often_as_is_counted(plays_of):
 @pytest.mark.parametrize("model", ["gpt", "bert", "vit"])
 def test_the_nats_of_a_task_are_those_of_the_lesson(plays_of, model):
     """Their sums over their answers give the loss that the lesson's own function has."""
-    from course_lib.images import image_loss
-    from course_lib.masked_words import masked_loss
-    from course_lib.next_token import next_token_loss
+    from course_lib.bert.masked_words import masked_loss
+    from course_lib.language.next_token import next_token_loss
+    from course_lib.vision.images import image_loss
 
     config = plays_of(model)
     task = TASKS[model](config, corpus.folder(config))
@@ -228,7 +228,7 @@ def test_a_data_set_of_the_hub_is_streamed_and_goes_on(tmp_path, monkeypatch):
     assert [(split, text) for split, text, _ in corpus._streamed(source, stopped)] == texts[171:]
 
     config = configured("gpt", data=source, tokenizer="own", fetch=2000, out=str(tmp_path / "run"))
-    monkeypatch.setattr(corpus, "OWN", {"gpt": "course_lib.tokenizers:CharTokenizer"})
+    monkeypatch.setattr(corpus, "OWN", {"gpt": "course_lib.text.tokenizers:CharTokenizer"})
     place = corpus.prepare(config, silent)
     assert 2000 <= len(Tokens(place, "train")) < 2100
     with pytest.raises(ConnectionError, match="cannot be had .* Without the network: --data plays"):

@@ -1,4 +1,4 @@
-"""course_lib/seq2seq.py: padding changes nothing, a step is the forward pass, a few pairs are learnt and translated."""
+"""translation/seq2seq.py: padding changes nothing, a step is the forward pass, some pairs are learnt and translated."""
 
 import itertools
 import math
@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from course_lib.decode import beam_search, greedy
-from course_lib.lstm import lstm_step
-from course_lib.pairs import END, PADDING, START, UNKNOWN, batches, masked_loss, shift
-from course_lib.seq2seq import Decoder, Encoder, Seq2Seq
+from course_lib.recurrent.lstm import lstm_step
 from course_lib.show.record import capture
+from course_lib.text.pairs import END, PADDING, START, UNKNOWN, batches, masked_loss, shift
+from course_lib.translation.decode import beam_search, greedy
+from course_lib.translation.seq2seq import Decoder, Encoder, Seq2Seq
 
 KINDS = [
     {},

@@ -1,4 +1,4 @@
-"""course_lib/sequences.py: what is checked where, ids and lengths in every form, rows taken from any state."""
+"""inputs/sequences.py: what is checked where, ids and lengths in every form, rows taken from any state."""
 
 from collections import namedtuple
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from course_lib.sequences import (
+from course_lib.inputs.sequences import (
     check_sizes,
     check_text,
     full_precision,

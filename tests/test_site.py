@@ -41,7 +41,9 @@ def lesson(title="# 01 · Crossing lines\n\n**Where do they cross?**"):
         cells=[
             markdown(title),
             markdown("Say this aloud.", slideshow={"slide_type": "notes"}),
-            markdown("## A formula\n\n$x_t$ as in [the file](../course_lib/rnn.py), see [lesson 2](02_the_end.ipynb)."),
+            markdown(
+                "## A formula\n\n$x_t$ as in [this](../course_lib/recurrent/rnn.py), see [lesson 2](02_the_end.ipynb)."
+            ),
             code("# NBVAL_CHECK_OUTPUT\nprint('crossing')", new_output("stream", text="crossing\n")),
             code("draw_it()", display(text_html=STILL), tags=["figure"]),
             code("move_it()", moving, tags=["control"]),

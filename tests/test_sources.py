@@ -9,32 +9,34 @@ from pathlib import Path
 import pytest
 import torch
 
-import course_lib.rnn
+import course_lib.recurrent.rnn
 from course_lib.lesson import (
     claim,
     show_source,
 )
 from course_lib.lesson.sources import ROOT, address_of_test, code_of, fenced, heading
-from course_lib.rnn import RNN, rnn_step
+from course_lib.recurrent.rnn import RNN, rnn_step
 
 
 def test_show_source_shows_the_text_that_runs_under_file_line_and_test(outputs):
     show_source(rnn_step)
     data, record = outputs[0]
     line = rnn_step.__code__.co_firstlineno
-    assert data["text/markdown"].startswith(f"`course_lib/rnn.py` · line {line} · tested by `tests/test_rnn.py::test_")
+    assert data["text/markdown"].startswith(
+        f"`course_lib/recurrent/rnn.py` · line {line} · tested by `tests/test_rnn.py::test_"
+    )
     assert "```python\ndef rnn_step(" in data["text/markdown"]
     listed = data["text/markdown"].split("```python\n")[1].split("\n```")[0]
-    assert listed in Path(course_lib.rnn.__file__).read_text()
+    assert listed in Path(course_lib.recurrent.rnn.__file__).read_text()
     assert listed in data["text/plain"]
     assert str(ROOT) not in data["text/plain"] + data["text/markdown"]
-    assert record == {"source": ["course_lib.rnn:rnn_step"]}
+    assert record == {"source": ["course_lib.recurrent.rnn:rnn_step"]}
 
 
 def test_several_sources_make_one_output(outputs):
     show_source(rnn_step, RNN.forward)
     assert len(outputs) == 1
-    assert outputs[0][1] == {"source": ["course_lib.rnn:rnn_step", "course_lib.rnn:RNN.forward"]}
+    assert outputs[0][1] == {"source": ["course_lib.recurrent.rnn:rnn_step", "course_lib.recurrent.rnn:RNN.forward"]}
 
 
 def test_docstrings_can_be_left_out_and_the_rest_still_runs():
@@ -130,7 +132,7 @@ def typed_here():
         (lambda x: x, "a lambda has no name"),
         (typed_here, "belongs to"),
         (torch.nn.Linear, "belongs to torch"),
-        (course_lib.rnn, "name one of the module course_lib.rnn"),
+        (course_lib.recurrent.rnn, "name one of the module course_lib.recurrent.rnn"),
         (RNN(2, 3), r"write show_source\(RNN\)"),
     ],
     ids=["builtin", "number", "lambda", "elsewhere", "torch", "module", "object"],

@@ -1,4 +1,4 @@
-"""course_lib/stacked.py, through LSTM and GRU, against torch.nn: stacks, both directions, lengths, recording."""
+"""recurrent/stacked.py, through LSTM and GRU, against torch.nn: stacks, both directions, lengths, recording."""
 
 import math
 
@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-import course_lib.stacked
-from course_lib.lstm import GRU, LSTM, lstm_cell
+import course_lib.recurrent.stacked
+from course_lib.recurrent.lstm import GRU, LSTM, lstm_cell
 from course_lib.show.record import capture
 
 PAIRS = [(LSTM, nn.LSTM), (GRU, nn.GRU)]
@@ -206,7 +206,7 @@ def test_lengths_may_be_a_list_and_may_lie_where_they_are_not_looked_at(ours_typ
     layer, x = ours_type(3, 4, 2, bidirectional=True).double(), torch.randn(4, 6, 3).double().requires_grad_()
     results = []
     for lengths, seen in (([6, 0, 3, 5], True), (np.array([6, 0, 3, 5]), True), (torch.tensor([6, 0, 3, 5]), False)):
-        monkeypatch.setattr(course_lib.stacked, "visible", lambda _, seen=seen: seen)
+        monkeypatch.setattr(course_lib.recurrent.stacked, "visible", lambda _, seen=seen: seen)
         monkeypatch.setattr(layer.fused, "forward", layer.fused.forward if seen else None)  # None: not to be called
         out, last = layer(x, None, lengths)
         grads = torch.autograd.grad(out.square().sum() + sum(p.sum() for p in pair_of(last)), [x, *layer.parameters()])
@@ -292,6 +292,6 @@ def test_what_padding_holds_does_not_come_through_on_a_device(ours_type, _, monk
     layer, x = ours_type(3, 4), torch.randn(2, 4, 3)
     expected = layer(x, None, torch.tensor([4, 2]))[0]
     x[1, 2:] = torch.nan
-    for module in (course_lib.stacked, course_lib.sequences):
+    for module in (course_lib.recurrent.stacked, course_lib.inputs.sequences):
         monkeypatch.setattr(module, "visible", lambda _: False)
     assert_close(layer(x, None, torch.tensor([4, 2]))[0], expected)

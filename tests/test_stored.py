@@ -13,19 +13,21 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from course_lib import language_model, next_token, pretraining
-from course_lib.bert import BertConfig
-from course_lib.bert_heads import MaskedWords
+from course_lib.bert import pretraining
+from course_lib.bert.bert import BertConfig
+from course_lib.bert.bert_heads import MaskedWords
+from course_lib.bert.pretraining import masked_bits
 from course_lib.data import plays
-from course_lib.gpt import GPT, GPTConfig
-from course_lib.language_model import bits_per_character
-from course_lib.next_token import bits_per_token
-from course_lib.pretraining import masked_bits
-from course_lib.tokenizers import CharTokenizer
+from course_lib.language import next_token
+from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.language.next_token import bits_per_token
+from course_lib.recurrent import language_model
+from course_lib.recurrent.language_model import bits_per_character
+from course_lib.text.tokenizers import CharTokenizer
+from course_lib.text.wordpiece import WordPiece
 from course_lib.train import stored, stored_plays
 from course_lib.train.stored import CHECKPOINTS, RECIPES, cards, load, save, train
 from course_lib.train.stored_plays import PLAYS
-from course_lib.wordpiece import WordPiece
 
 
 @cache

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import next_token
-from course_lib.convnet import ConvNet, width_for
 from course_lib.data import fashion
-from course_lib.images import accuracy
+from course_lib.language import next_token
 from course_lib.train import stored, stored_images
 from course_lib.train.stored import CHECKPOINTS, cards, load, save, train
 from course_lib.train.stored_images import IMAGES, images_and_labels
-from course_lib.vit import ViT
+from course_lib.vision.convnet import ConvNet, width_for
+from course_lib.vision.images import accuracy
+from course_lib.vision.vit import ViT
 
 there = pytest.mark.skipif(not fashion.is_there(), reason=f"Fashion-MNIST is not installed: {fashion.HOW}")
 

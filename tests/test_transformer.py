@@ -1,4 +1,4 @@
-"""course_lib/transformer.py: padding, order and masks; a step is the forward pass; it learns pairs; its size."""
+"""attention/transformer.py: padding, order and masks; a step is the forward pass; it learns pairs; its size."""
 
 import itertools
 import math
@@ -10,14 +10,14 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.attention import padding_mask
-from course_lib.decode import beam_search, greedy
-from course_lib.pairs import END, PADDING, START, UNKNOWN, batches, masked_loss, shift
-from course_lib.positions import LearnedPositions, sinusoidal
+from course_lib.attention.attention import padding_mask
+from course_lib.attention.positions import LearnedPositions, sinusoidal
+from course_lib.attention.transformer import PlacedEmbedding, Transformer, parameter_count
 from course_lib.show.record import capture
-from course_lib.tokenizers import WordTokenizer
-from course_lib.transformer import PlacedEmbedding, Transformer, parameter_count
-from course_lib.translator import Translator, translation_loss
+from course_lib.text.pairs import END, PADDING, START, UNKNOWN, batches, masked_loss, shift
+from course_lib.text.tokenizers import WordTokenizer
+from course_lib.translation.decode import beam_search, greedy
+from course_lib.translation.translator import Translator, translation_loss
 
 KINDS = [
     {},

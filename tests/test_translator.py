@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from course_lib.data import Pair
-from course_lib.pairs import PADDING, masked_loss, shift
-from course_lib.seq2seq import Seq2Seq
-from course_lib.tokenizers import WordTokenizer
-from course_lib.translator import Translator, translation_loss
+from course_lib.text.pairs import PADDING, masked_loss, shift
+from course_lib.text.tokenizers import WordTokenizer
+from course_lib.translation.seq2seq import Seq2Seq
+from course_lib.translation.translator import Translator, translation_loss
 
 PAIRS = [
     Pair(["May", "4"], ["le", "4", "mai"], [(0, 2), (1, 1)]),

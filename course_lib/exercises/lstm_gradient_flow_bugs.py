@@ -8,7 +8,7 @@ import torch
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case, first_step, narrowed, on
 from course_lib.exercises.slips import slips
-from course_lib.lstm import lstm_step
+from course_lib.recurrent.lstm import lstm_step
 
 
 def broken_run(x, h, c, w_x, w_h, b):

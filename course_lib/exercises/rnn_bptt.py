@@ -7,7 +7,7 @@ import torch
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case, first_step, narrowed, on, tensors, without
 from course_lib.exercises.slips import slips
-from course_lib.rnn import unroll
+from course_lib.recurrent.rnn import unroll
 
 
 def my_step(x, h, w_x, w_h, b):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from course_lib.language_model import CharRNN, TruncatedBPTT, streams
-from course_lib.rnn import RNN
+from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, streams
+from course_lib.recurrent.rnn import RNN
 from course_lib.train import pick_device
 
 MEASURED = Path(__file__).resolve().parents[2] / "notebooks" / "measured.json"

@@ -5,17 +5,20 @@ The README's map, the layering test, the groups of tests and the progress board 
 
 from dataclasses import dataclass
 
+# The shelf's folders in order: each imports itself and those before it.
+SHELF = ("inputs", "text", "recurrent", "attention", "translation", "weights", "language", "bert", "vision")
+
 # Concept files that no single lesson owns; they come before every lesson's own.
-SHARED = ("tokenizers.py", "sequences.py", "reach.py")
+SHARED = ("text/tokenizers.py", "inputs/sequences.py", "attention/reach.py")
 
 
 @dataclass(frozen=True)
 class Lesson:
     """One lesson: its number, its slug (as in notebooks/NN_slug.ipynb), its title and the question it answers.
 
-    files: what it brings into course_lib/, in the order in which it may be imported; a concept lies on the shelf
-    itself ("rnn.py"), what serves it in a room ("data/dates/"). Its exercises are exercises/<slug>.py. A file that
-    another one imports before its own lesson teaches it stands in both.
+    files: what it brings into course_lib/, in the order in which it may be imported; a concept lies in a
+    folder of the shelf ("recurrent/rnn.py"), what serves it in a room ("data/dates/"). Its exercises are
+    exercises/<slug>.py. A file that another one imports before its own lesson teaches it stands in both.
     """
 
     number: int
@@ -43,14 +46,14 @@ LESSONS = (
         "rnn_bptt",
         "Recurrent networks and back-propagation through time",
         "How can one network read a sequence of any length?",
-        ("rnn.py", "language_model.py"),
+        ("recurrent/rnn.py", "recurrent/language_model.py"),
     ),
     Lesson(
         2,
         "lstm_gradient_flow",
         "LSTM and the gradient's highway",
         "Why do plain RNNs forget, and what does a gate change?",
-        ("stacked.py", "lstm.py", "train/stored.py", "data/long_memory.py"),
+        ("recurrent/stacked.py", "recurrent/lstm.py", "train/stored.py", "data/long_memory.py"),
     ),
     Lesson(
         3,
@@ -58,11 +61,11 @@ LESSONS = (
         "Sequence to sequence",
         "How does one network write what another has read?",
         (
-            "attention.py",
-            "pairs.py",
-            "seq2seq.py",
-            "decode.py",
-            "translator.py",
+            "attention/attention.py",
+            "text/pairs.py",
+            "translation/seq2seq.py",
+            "translation/decode.py",
+            "translation/translator.py",
             "data/dates/",
             "data/grammar/",
             "data/interface.py",
@@ -73,21 +76,21 @@ LESSONS = (
         "attention_alignment",
         "Attention that aligns",
         "Must a sentence fit in one vector?",
-        ("attention.py", "alignment_error.py", "show/attention_views/"),
+        ("attention/attention.py", "translation/alignment_error.py", "show/attention_views/"),
     ),
     Lesson(
         5,
         "positional_encodings",
         "Self-attention and positions",
         "What knows the order when nothing is read in order?",
-        ("attention.py", "positions.py", "order_model.py", "data/order.py"),
+        ("attention/attention.py", "attention/positions.py", "attention/order_model.py", "data/order.py"),
     ),
     Lesson(
         6,
         "transformer",
         "The Transformer",
         "What is left when the recurrence is taken out?",
-        ("multi_head.py", "norms.py", "block.py", "transformer.py"),
+        ("attention/multi_head.py", "attention/norms.py", "attention/block.py", "attention/transformer.py"),
     ),
     Lesson(
         7,
@@ -95,15 +98,16 @@ LESSONS = (
         "GPT",
         "What does predicting the next token buy?",
         (
-            "counts.py",
-            "bpe.py",
-            "generate.py",
-            "gpt.py",
-            "muon.py",
-            "next_token.py",
-            "llama_weights.py",
-            "decoder.py",
-            "in_context.py",
+            "text/counts.py",
+            "text/bpe.py",
+            "language/generate.py",
+            "weights/hf_activations.py",
+            "language/gpt.py",
+            "language/muon.py",
+            "language/next_token.py",
+            "weights/llama_weights.py",
+            "language/decoder.py",
+            "language/in_context.py",
             "data/word_tasks.py",
             "train/published.py",
         ),
@@ -114,13 +118,13 @@ LESSONS = (
         "BERT",
         "What if the model may look both ways?",
         (
-            "wordpiece.py",
-            "bert_weights.py",
-            "bert.py",
-            "bert_heads.py",
-            "bert_labels.py",
-            "masked_words.py",
-            "pretraining.py",
+            "text/wordpiece.py",
+            "weights/bert_weights.py",
+            "bert/bert.py",
+            "bert/bert_heads.py",
+            "bert/bert_labels.py",
+            "bert/masked_words.py",
+            "bert/pretraining.py",
             "data/emoji.py",
             "data/baselines.py",
             "data/play_tasks.py",
@@ -134,13 +138,13 @@ LESSONS = (
         "Vision Transformer",
         "Is an image a sentence of patches?",
         (
-            "images.py",
-            "patches.py",
-            "convnet.py",
-            "vit.py",
-            "rollout.py",
-            "distillation.py",
-            "masked_patches.py",
+            "vision/images.py",
+            "vision/patches.py",
+            "vision/convnet.py",
+            "vision/vit.py",
+            "vision/rollout.py",
+            "vision/distillation.py",
+            "vision/masked_patches.py",
             "data/fashion.py",
             "train/stored_images.py",
         ),
@@ -149,6 +153,6 @@ LESSONS = (
 
 
 def concepts() -> list[str]:
-    """The names of the concept files in teaching order: each may import those before it."""
-    files = [*SHARED, *(file for lesson in LESSONS for file in lesson.files)]
-    return [file.removesuffix(".py") for file in dict.fromkeys(files) if "/" not in file]
+    """The shelf's files in teaching order, by name below course_lib ("recurrent.rnn"): each may import those before."""
+    files = dict.fromkeys([*SHARED, *(file for lesson in LESSONS for file in lesson.files)])
+    return [file.removesuffix(".py").replace("/", ".") for file in files if file.partition("/")[0] in SHELF]

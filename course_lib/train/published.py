@@ -53,7 +53,7 @@ MODELS = {
         },
         """**What it is.** A language model of 134,515,008 weights: 30 layers, 576 wide, 9 heads that share 3 of keys
 and values, rotary positions, gated feed-forward networks, 49,152 byte-level BPE tokens. It reads texts of up to 8,192
-tokens. `course_lib.decoder.Decoder.from_gguf` runs it.
+tokens. `course_lib.language.decoder.Decoder.from_gguf` runs it.
 
 **Who trained it, on what.** Hugging Face, 2024 (Ben Allal et al., 2025, "SmolLM2: When Smol Goes Big"). Its makers say:
 on 2 trillion tokens of web pages chosen as instructive (FineWeb-Edu, DCLM), of program code (The Stack) and of sets of
@@ -87,8 +87,8 @@ what it says is so: it makes up facts, and repeats the prejudices of the web."""
             ),
         },
         """**What it is.** A BERT of 22,713,216 weights: 6 layers, 384 wide, 12 heads, 30,522 WordPieces in small
-letters, 512 places. It has no head for masked words any more. `course_lib.bert.Bert.from_weights` runs it,
-`course_lib.wordpiece.WordPiece` reads its `vocab.txt`; `tokenizer.json` is there for our tests, as Hugging Face's
+letters, 512 places. It has no head for masked words any more. `course_lib.bert.bert.Bert.from_weights` runs it,
+`course_lib.text.wordpiece.WordPiece` reads its `vocab.txt`; `tokenizer.json` is there for our tests, as Hugging Face's
 reference.
 
 **Who trained it, on what.** Microsoft trained a model of the size of BERT base on masked words, UniLM v2, which was not

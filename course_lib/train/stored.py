@@ -2,8 +2,8 @@
 
 `python -m course_lib.train.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes the
 cards anew. A file holds weights and a JSON header: loading one runs no code from it. Recipes stand in `stored_plays`
-and `stored_images`; they name what they are made of ("course_lib.lstm:LSTM"), so that nothing here needs a model before
-one is asked for.
+and `stored_images`; they name what they are made of ("course_lib.recurrent.lstm:LSTM"), so that nothing here needs a
+model before one is asked for.
 """
 
 import argparse

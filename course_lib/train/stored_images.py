@@ -27,9 +27,9 @@ class ImageRecipe:
     config: str | None = None
     batch: int = 64
     seed: int = 0
-    batches: str = "course_lib.images:varied_batches"
-    loss: str = "course_lib.images:image_loss"
-    accuracy: str = "course_lib.images:accuracy"
+    batches: str = "course_lib.vision.images:varied_batches"
+    loss: str = "course_lib.vision.images:image_loss"
+    accuracy: str = "course_lib.vision.images:accuracy"
     optimiser: str | None = None
     weight_decay: float = 0.0
     warmup: int = 100
@@ -87,16 +87,16 @@ class ImageRecipe:
 IMAGES = {
     "fashion_vit": ImageRecipe(
         "ViT of four blocks, 96 wide, patches of 4 × 4",
-        "course_lib.vit:ViT",
+        "course_lib.vision.vit:ViT",
         (28, 4, 10, 96, 4, 4, 1),
-        config="course_lib.vit:ViTConfig",
+        config="course_lib.vision.vit:ViTConfig",
         lr=0.01,
         steps=11_000,
-        optimiser="course_lib.next_token:three_rounds",
+        optimiser="course_lib.language.next_token:three_rounds",
     ),
     "fashion_conv": ImageRecipe(
         "convolutional network of three stages, 40 to 160 channels",
-        "course_lib.convnet:ConvNet",
+        "course_lib.vision.convnet:ConvNet",
         (1, 10, 40, 3),
         lr=2e-3,
         steps=6_000,

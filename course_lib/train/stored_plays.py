@@ -30,11 +30,11 @@ class Recipe:
     batch: int = 128
     chunk: int = 32
     seed: int = 0
-    tokenizer: str = "course_lib.tokenizers:CharTokenizer"
-    reader: str = "course_lib.language_model:CharRNN"
-    batches: str = "course_lib.language_model:streams"
-    loss: str = "course_lib.language_model:TruncatedBPTT"
-    bits: str = "course_lib.language_model:bits_per_character"
+    tokenizer: str = "course_lib.text.tokenizers:CharTokenizer"
+    reader: str = "course_lib.recurrent.language_model:CharRNN"
+    batches: str = "course_lib.recurrent.language_model:streams"
+    loss: str = "course_lib.recurrent.language_model:TruncatedBPTT"
+    bits: str = "course_lib.recurrent.language_model:bits_per_character"
     optimiser: str | None = None
     warmup: int = 0
     masked: bool = False
@@ -100,15 +100,19 @@ class Recipe:
 # One layer each, about 100,000 weights; the learning rate is the best of 0.004, 0.008, 0.016 on validation scenes.
 # Then two of two layers, which read in opposite directions.
 PLAYS = {
-    "plays_rnn": Recipe("Elman network, 256 units", "course_lib.rnn:RNN", (64, 256), lr=8e-3, steps=10_000),
-    "plays_lstm": Recipe("LSTM, 118 units", "course_lib.lstm:LSTM", (64, 118), lr=1.6e-2, steps=10_000),
-    "plays_gru": Recipe("GRU, 138 units", "course_lib.lstm:GRU", (64, 138), lr=8e-3, steps=10_000),
+    "plays_rnn": Recipe("Elman network, 256 units", "course_lib.recurrent.rnn:RNN", (64, 256), lr=8e-3, steps=10_000),
+    "plays_lstm": Recipe("LSTM, 118 units", "course_lib.recurrent.lstm:LSTM", (64, 118), lr=1.6e-2, steps=10_000),
+    "plays_gru": Recipe("GRU, 138 units", "course_lib.recurrent.lstm:GRU", (64, 138), lr=8e-3, steps=10_000),
     "plays_forward": Recipe(
-        "two-layer LSTM, 96 units a layer, reading forwards", "course_lib.lstm:LSTM", (64, 96, 2), lr=8e-3, steps=4_000
+        "two-layer LSTM, 96 units a layer, reading forwards",
+        "course_lib.recurrent.lstm:LSTM",
+        (64, 96, 2),
+        lr=8e-3,
+        steps=4_000,
     ),
     "plays_backward": Recipe(
         "two-layer LSTM, 96 units a layer, reading backwards",
-        "course_lib.lstm:LSTM",
+        "course_lib.recurrent.lstm:LSTM",
         (64, 96, 2),
         lr=8e-3,
         steps=4_000,
@@ -122,12 +126,12 @@ PLAYS = {
         steps=5_000,
         batch=16,
         chunk=128,
-        tokenizer="course_lib.next_token:subwords",
-        reader="course_lib.next_token:small_gpt",
-        batches="course_lib.next_token:windows",
-        loss="course_lib.next_token:next_token_loss",
-        bits="course_lib.next_token:bits_per_token",
-        optimiser="course_lib.next_token:three_rounds",
+        tokenizer="course_lib.language.next_token:subwords",
+        reader="course_lib.language.next_token:small_gpt",
+        batches="course_lib.language.next_token:windows",
+        loss="course_lib.language.next_token:next_token_loss",
+        bits="course_lib.language.next_token:bits_per_token",
+        optimiser="course_lib.language.next_token:three_rounds",
         half=True,
     ),
     "plays_bert": Recipe(
@@ -139,11 +143,11 @@ PLAYS = {
         warmup=200,
         batch=21,
         chunk=96,
-        tokenizer="course_lib.pretraining:play_pieces",
-        reader="course_lib.pretraining:small_bert",
-        batches="course_lib.pretraining:short_rows_first",
-        loss="course_lib.masked_words:masked_loss",
-        bits="course_lib.pretraining:masked_bits",
+        tokenizer="course_lib.bert.pretraining:play_pieces",
+        reader="course_lib.bert.pretraining:small_bert",
+        batches="course_lib.bert.pretraining:short_rows_first",
+        loss="course_lib.bert.masked_words:masked_loss",
+        bits="course_lib.bert.pretraining:masked_bits",
         masked=True,
         half=True,
     ),

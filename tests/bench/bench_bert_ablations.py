@@ -20,13 +20,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.bert import Bert, BertConfig, mean_state
-from course_lib.bert_heads import MaskedWords
+from course_lib.bert.bert import Bert, BertConfig, mean_state
+from course_lib.bert.bert_heads import MaskedWords
+from course_lib.bert.masked_words import Masked, masked, masked_loss
+from course_lib.bert.pretraining import play_pieces, small_bert, spans
 from course_lib.data import play_tasks, plays
-from course_lib.masked_words import Masked, masked, masked_loss
-from course_lib.pretraining import play_pieces, small_bert, spans
+from course_lib.text.wordpiece import Read, WordPiece
 from course_lib.train import cosine, fit, seed_everything
-from course_lib.wordpiece import Read, WordPiece
 
 OUT = Path(__file__).resolve().parents[2] / "build" / "bench_bert_ablations.json"
 BATCH, LENGTH, STEPS, RATE = 84, 24, 1_500, 1e-3  # rows as in the stored BERT's first steps

@@ -14,13 +14,13 @@ from pathlib import Path
 import torch
 from sacrebleu.metrics import BLEU
 
+from course_lib.attention.transformer import Transformer
 from course_lib.data import grammar
-from course_lib.pairs import batches
-from course_lib.seq2seq import Seq2Seq
-from course_lib.tokenizers import WordTokenizer
+from course_lib.text.pairs import batches
+from course_lib.text.tokenizers import WordTokenizer
 from course_lib.train import cosine, fit, seed_everything
-from course_lib.transformer import Transformer
-from course_lib.translator import Translator, translation_loss
+from course_lib.translation.seq2seq import Seq2Seq
+from course_lib.translation.translator import Translator, translation_loss
 
 OUT = Path(__file__).resolve().parents[2] / "build" / "bench_budget.json"
 RECIPES = {"GRU with attention": (400, 6e-3), "Transformer": (340, 5e-3)}  # steps at budget 1, learning rate

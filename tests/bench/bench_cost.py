@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from side_by_side import begin, in_turns, store, table
 
-from course_lib.gpt import GPT, GPTConfig, parameter_count
-from course_lib.next_token import next_token_loss
+from course_lib.language.gpt import GPT, GPTConfig, parameter_count
+from course_lib.language.next_token import next_token_loss
 
 BATCH, VOCAB, HEAD = 2, 65, 32  # HEAD: how wide a head is
 USUAL = {"T": 128, "D": 128, "L": 2}

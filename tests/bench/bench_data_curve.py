@@ -24,10 +24,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from torch import Tensor, nn
 
-from course_lib.convnet import ConvNet, ConvStem, width_for
 from course_lib.data import digits
-from course_lib.distillation import taught_by
-from course_lib.images import (
+from course_lib.language.muon import Muon, split
+from course_lib.train import cosine, fit
+from course_lib.vision.convnet import ConvNet, ConvStem, width_for
+from course_lib.vision.distillation import taught_by
+from course_lib.vision.images import (
     answers,
     image_loss,
     labelled_batches,
@@ -37,9 +39,7 @@ from course_lib.images import (
     shift,
     shuffle_pixels,
 )
-from course_lib.muon import Muon, split
-from course_lib.train import cosine, fit
-from course_lib.vit import ViT, ViTConfig, parameter_count
+from course_lib.vision.vit import ViT, ViTConfig, parameter_count
 
 OUT = Path(__file__).resolve().parents[2] / "build" / "bench_data_curve.json"
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)

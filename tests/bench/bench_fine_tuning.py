@@ -21,15 +21,15 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
-from course_lib.bert import Bert, mean_state
-from course_lib.bert_heads import Classifier, SpanFinder, Tagger
-from course_lib.bert_labels import IGNORED, best_span, first_pieces, label_loss
+from course_lib.bert.bert import Bert, mean_state
+from course_lib.bert.bert_heads import Classifier, SpanFinder, Tagger
+from course_lib.bert.bert_labels import IGNORED, best_span, first_pieces, label_loss
+from course_lib.bert.masked_words import texts_in_order
+from course_lib.bert.pretraining import play_pieces
 from course_lib.data import play_baselines, play_tasks, plays
 from course_lib.data.play_baselines import f1
-from course_lib.masked_words import texts_in_order
-from course_lib.pretraining import play_pieces
+from course_lib.text.wordpiece import Read, WordPiece
 from course_lib.train import cosine, fit, published, stored
-from course_lib.wordpiece import Read, WordPiece
 
 OUT = Path(__file__).resolve().parents[2] / "build" / "bench_fine_tuning.json"
 TASKS = ("genre", "answer", "names", "says")

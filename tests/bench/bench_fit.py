@@ -14,8 +14,8 @@ import torch
 from side_by_side import begin, in_turns, store, table
 from torch import nn
 
-from course_lib.gpt import GPT, GPTConfig
-from course_lib.next_token import next_token_loss, windows
+from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.language.next_token import next_token_loss, windows
 from course_lib.train import cosine, fit
 
 STEPS, LR, VOCAB = 10, 1e-3, 65

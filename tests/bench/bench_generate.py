@@ -10,7 +10,7 @@ import torch
 from model_pairs import their_gpt
 from side_by_side import begin, in_turns, seconds, store, table
 
-from course_lib.gpt import GPT
+from course_lib.language.gpt import GPT
 
 PROMPT, WRITTEN = 16, 96  # tokens
 # d_model, heads, layers, vocabulary: the plain recipe on the plays, a wider one with subwords.

@@ -10,9 +10,9 @@ import torch
 from side_by_side import begin, in_turns, store, table
 from torch import Tensor, nn
 
-from course_lib.block import Block, Encoder
-from course_lib.lstm import GRU, LSTM
-from course_lib.rnn import RNN
+from course_lib.attention.block import Block, Encoder
+from course_lib.recurrent.lstm import GRU, LSTM
+from course_lib.recurrent.rnn import RNN
 from course_lib.show.record import capture
 
 

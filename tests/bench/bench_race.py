@@ -21,11 +21,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.data import plays
-from course_lib.decoder import Decoder, DecoderConfig
-from course_lib.gpt import GPT, GPTConfig
-from course_lib.muon import Muon, split
-from course_lib.next_token import next_token_loss, windows
-from course_lib.tokenizers import CharTokenizer
+from course_lib.language.decoder import Decoder, DecoderConfig
+from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.language.muon import Muon, split
+from course_lib.language.next_token import next_token_loss, windows
+from course_lib.text.tokenizers import CharTokenizer
 from course_lib.train import cosine
 
 OUT = Path(__file__).resolve().parents[2] / "build" / "bench_race.json"

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor
 
 from course_lib.data import dates
-from course_lib.decode import exact_match, translate
-from course_lib.pairs import UNKNOWN, batches, masked_loss, shift
-from course_lib.seq2seq import Seq2Seq
-from course_lib.tokenizers import WordTokenizer
+from course_lib.text.pairs import UNKNOWN, batches, masked_loss, shift
+from course_lib.text.tokenizers import WordTokenizer
 from course_lib.train import cosine, fit
-from course_lib.translator import translation_loss
+from course_lib.translation.decode import exact_match, translate
+from course_lib.translation.seq2seq import Seq2Seq
+from course_lib.translation.translator import translation_loss
 
 OUT = Path(__file__).resolve().parents[2] / "build" / "bench_seq2seq.json"
 FIRST, SECOND, LAST = 4, 9, 13  # where two years of three are read, and where the last is written

@@ -15,9 +15,9 @@ import torch  # noqa: E402
 from side_by_side import begin, in_turns, store, table  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers  # noqa: E402
 
-from course_lib.bpe import BPE  # noqa: E402
 from course_lib.data import plays  # noqa: E402
-from course_lib.wordpiece import WordPiece  # noqa: E402
+from course_lib.text.bpe import BPE  # noqa: E402
+from course_lib.text.wordpiece import WordPiece  # noqa: E402
 
 BPE_SIZE, WORDPIECE_SIZE = 256 + 1000, 2000  # the stored GPT's, and enough for WordPiece to cut most words
 LEARNT_FROM = 300_000  # characters

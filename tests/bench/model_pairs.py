@@ -12,9 +12,9 @@ import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
 
-from course_lib.bert_heads import MaskedWords
-from course_lib.gpt import GPT
-from course_lib.vit import ViT
+from course_lib.bert.bert_heads import MaskedWords
+from course_lib.language.gpt import GPT
+from course_lib.vision.vit import ViT
 
 ASKED = 0.15  # of the places of a text, by BERT's masked words
 THEIRS = "Hugging Face"

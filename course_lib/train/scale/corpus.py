@@ -19,7 +19,7 @@ from course_lib.train.scale.tokens import Writer, is_whole
 
 # A model of the hub whose tokenizer is used, and what stands between two texts there.
 PUBLISHED = {"gpt": ("openai-community/gpt2", "<|endoftext|>"), "bert": ("google-bert/bert-base-uncased", "[SEP]")}
-OWN = {"gpt": "course_lib.next_token:subwords", "bert": "course_lib.pretraining:play_pieces"}
+OWN = {"gpt": "course_lib.language.next_token:subwords", "bert": "course_lib.bert.pretraining:play_pieces"}
 LEARNED_FROM = 1_000_000  # characters of a text, for a tokenizer of our own
 TOKENIZER, IMAGES = "tokenizer.json", "images.json"
 SPLITS = ("train", "validation")
@@ -49,7 +49,7 @@ def prepare(config: Config, say=print) -> Path:
 def tokenizer_of(place: Path, model: str):
     """A `WordPiece` for BERT, for GPT how many tokens it has and what it was made by."""
     kept = json.loads((place / TOKENIZER).read_text(encoding="utf-8"))
-    return resolve_name("course_lib.wordpiece:WordPiece")(kept["vocab"]) if model == "bert" else kept
+    return resolve_name("course_lib.text.wordpiece:WordPiece")(kept["vocab"]) if model == "bert" else kept
 
 
 # --- texts

@@ -8,11 +8,11 @@ from pkgutil import resolve_name
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Replicate
 
-Muon = resolve_name("course_lib.muon:Muon")
+Muon = resolve_name("course_lib.language.muon:Muon")
 
 
 class SharedMuon(Muon):
-    """`course_lib.muon.Muon` for weights that may lie in parts on many devices; arguments and errors are its own."""
+    """`language.muon.Muon` for weights that may lie in parts on many devices; arguments and errors are its own."""
 
     @staticmethod
     def along(matrix: Tensor, rounds: int) -> Tensor:

@@ -89,7 +89,7 @@ class MaskedPieces:
         micro, length, seed = self.config.micro, self.config.tokens, draw(*place)
         n = min(len(text), self.REACH * micro * length)
         start = int(np.random.default_rng([seed, 1]).integers(len(text) - n + 1))
-        ids, pairs = torch.from_numpy(text.read(start, n)), resolve_name("course_lib.pretraining:span_pairs")
+        ids, pairs = torch.from_numpy(text.read(start, n)), resolve_name("course_lib.bert.pretraining:span_pairs")
         return next(pairs(ids, self.tokenizer, micro, length, seed % 2**62, short=0))
 
     def answers(self, batch) -> list[int]:
@@ -130,7 +130,7 @@ class Labels:
         chosen = [row for _, row in self.order.rows(step * c.batch + k * c.micro, c.micro)]
         images, labels = self._read("train", chosen)
         generator = torch.Generator().manual_seed(draw(c.seed, step, k))
-        moved = resolve_name("course_lib.images:random_shift")(images, max(1, c.image // 16), generator)
+        moved = resolve_name("course_lib.vision.images:random_shift")(images, max(1, c.image // 16), generator)
         turned = torch.rand(len(images), generator=generator) < 0.5 * self.mirrored
         return torch.where(turned[:, None, None, None], moved.flip(-1), moved), labels
 
@@ -157,25 +157,29 @@ def gpt(size: str, vocab_size: int, length: int) -> nn.Module:
     """A new GPT of one of the sizes."""
     d_model, heads, layers = WIDTHS["gpt"][size]
     if size == "7b":  # Touvron et al. (2023, table 2); here the read-out is the table of embeddings once more
-        config = resolve_name("course_lib.decoder:DecoderConfig")(vocab_size, length, d_model, heads, layers, 11_008)
-        return resolve_name("course_lib.decoder:Decoder")(config)
-    config = resolve_name("course_lib.gpt:GPTConfig")(vocab_size, length, d_model, heads, layers)
-    return resolve_name("course_lib.gpt:GPT")(config)
+        config = resolve_name("course_lib.language.decoder:DecoderConfig")(
+            vocab_size, length, d_model, heads, layers, 11_008
+        )
+        return resolve_name("course_lib.language.decoder:Decoder")(config)
+    config = resolve_name("course_lib.language.gpt:GPTConfig")(vocab_size, length, d_model, heads, layers)
+    return resolve_name("course_lib.language.gpt:GPT")(config)
 
 
 def bert(size: str, vocab_size: int, length: int) -> nn.Module:
     """A new BERT of one of the sizes with both heads of its pre-training."""
     if size == "tiny":
-        return resolve_name("course_lib.pretraining:small_bert")(vocab_size, length, *WIDTHS["bert"]["tiny"], 0.0)
+        return resolve_name("course_lib.bert.pretraining:small_bert")(vocab_size, length, *WIDTHS["bert"]["tiny"], 0.0)
     d_model, heads, layers = WIDTHS["bert"][size]
-    config = resolve_name("course_lib.bert:BertConfig")(vocab_size, length, d_model, heads, layers)
-    return resolve_name("course_lib.bert_heads:MaskedWords")(resolve_name("course_lib.bert:Bert")(config), pairs=True)
+    config = resolve_name("course_lib.bert.bert:BertConfig")(vocab_size, length, d_model, heads, layers)
+    return resolve_name("course_lib.bert.bert_heads:MaskedWords")(
+        resolve_name("course_lib.bert.bert:Bert")(config), pairs=True
+    )
 
 
 def vit(size: str, image: int, patch: int, classes: int, channels: int) -> nn.Module:
     """A new ViT of one of the sizes."""
-    config = resolve_name("course_lib.vit:ViTConfig")(image, patch, classes, *WIDTHS["vit"][size], channels)
-    return resolve_name("course_lib.vit:ViT")(config)
+    config = resolve_name("course_lib.vision.vit:ViTConfig")(image, patch, classes, *WIDTHS["vit"][size], channels)
+    return resolve_name("course_lib.vision.vit:ViT")(config)
 
 
 def _filled_up(vocab_size: int) -> int:

@@ -1,0 +1,249 @@
+"""Attention: scores, a softmax over what may be looked at, a weighted mean. Lessons 04 to 06.
+
+Shapes: B batch, T_q queries, T_k keys, d width of a vector; D_q, D_k widths of query and key, N d_attention.
+Masks are boolean, True = may be attended to. Symbols: query s, keys h, scores e, weights a, context c = sum_j a_j h_j.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn as nn
+from torch import Tensor
+
+from course_lib.inputs.sequences import check_sizes, whole_lengths
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """a_j = exp(e_j) / sum of exp(e_k) over the k that the mask leaves, and 0 for every other j.
+
+    scores (..., T_q, T_k), mask bool, broadcast to the same shape, or None -> weights (..., T_q, T_k). A row in which
+    the mask leaves nothing has no weight at all: zeros, and a gradient of zero, where 0 / 0 would be NaN.
+    Raises TypeError for a mask that is not boolean or scores of whole numbers, ValueError for a mask that does not fit.
+    """
+    _check_scores(scores, mask)
+    if mask is None:
+        return torch.softmax(scores, dim=-1)
+    empty = ~mask.any(dim=-1, keepdim=True)  # such a row would be 0 / 0: let it be anything, it is struck out below
+    weights = torch.softmax(scores.masked_fill(~mask, -math.inf).masked_fill(empty, 0), dim=-1)
+    return weights.masked_fill(~mask, 0)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Scaled dot-product attention, softmax(q k^T / sqrt(d) + bias) v (Vaswani et al., 2017, section 3.2.1, eq. 1).
+
+    q (..., T_q, d), k (..., T_k, d), v (..., T_k, d_v), mask bool and bias real, each broadcast to (..., T_q, T_k) or
+    None -> out (..., T_q, d_v), weights (..., T_q, T_k). A `padding_mask` (B, T_k) needs a dimension for the queries:
+    mask[:, None]. A query that may attend to nothing gets zeros. Raises ValueError for shapes that do not match,
+    TypeError for whole numbers and for a bias that is a mask.
+    """
+    _check_attended(q, k, v)
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (..., T_q, T_k)
+    if bias is not None:
+        _check_fits("bias", bias, scores)
+        scores = scores + bias
+    weights = masked_softmax(scores, mask)
+    return weights.to(v.dtype) @ v, weights  # (..., T_q, d_v), (..., T_q, T_k)
+
+
+def padding_mask(lengths: Tensor, T: int) -> Tensor:
+    """True where a token is real: position t < length. lengths (B), from 0 to T, tensor or list -> bool (B, T)."""
+    lengths = whole_lengths(lengths, T)
+    return torch.arange(T, device=lengths.device) < lengths[:, None]  # (B, T)
+
+
+def causal_mask(T: int, device=None) -> Tensor:
+    """True where position t (row) may look at position u (column): u <= t, never ahead. bool (T, T)."""
+    return torch.ones(T, T, dtype=torch.bool, device=device).tril()
+
+
+class Attention(nn.Module):
+    """What the score functions below share: weights a = masked_softmax(scores), context c = a values.
+
+    query (B, T_q, D_q), keys (B, T_k, D_k), values (B, T_k, D_v) or None for the keys themselves,
+    mask bool (B, T_k), the same for every query, or (B, T_q, T_k), or None
+    -> context (B, T_q, D_v), weights (B, T_q, T_k).
+    `record.capture` hears the weights at `weights`; a forward hook there that returns others steers the model.
+    Raises ValueError or TypeError, in words, for shapes and masks that do not fit.
+    """
+
+    def __init__(self, d_query: int, d_keys: int):
+        super().__init__()
+        check_sizes("Attention", d_query=d_query, d_keys=d_keys)
+        self.d_query, self.d_keys = d_query, d_keys
+        self.weights = nn.Identity()  # a named place where a recorder can listen
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        """How well each key suits each query: query (B, T_q, D_q), keys (B, T_k, D_k) -> (B, T_q, T_k)."""
+        raise NotImplementedError(f"{type(self).__name__} has no score function: use one of the four below.")
+
+    def forward(
+        self, query: Tensor, keys: Tensor, values: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        values = keys if values is None else values
+        self._check(query, keys, values, mask)
+        if mask is not None and mask.ndim == 2:
+            mask = mask[:, None]  # (B, 1, T_k)
+        weights = self.weights(masked_softmax(self.scores(query, keys), mask))  # (B, T_q, T_k)
+        return weights @ values, weights  # (B, T_q, D_v), (B, T_q, T_k)
+
+    def _check(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> None:
+        _check_floating(type(self).__name__, query, keys, values)
+        if (
+            (query.ndim, keys.ndim, values.ndim) != (3, 3, 3)
+            or query.shape[::2] != (len(keys), self.d_query)
+            or keys.shape[-1] != self.d_keys
+            or keys.shape[:2] != values.shape[:2]
+        ):
+            raise ValueError(
+                f"{type(self).__name__} needs query (batch, queries, {self.d_query}), keys (batch, keys, "
+                f"{self.d_keys}) and values (batch, keys, any width); got {tuple(query.shape)}, "
+                f"{tuple(keys.shape)} and {tuple(values.shape)}."
+            )
+        if mask is not None and mask.shape not in (keys.shape[:2], (*query.shape[:2], keys.shape[1])):
+            raise ValueError(
+                f"The mask must be (batch, keys) = {tuple(keys.shape[:2])} or (batch, queries, keys) = "
+                f"{(*query.shape[:2], keys.shape[1])}; got {tuple(mask.shape)}."
+            )
+
+
+class AdditiveAttention(Attention):
+    """e = v^T tanh(W s + U h) (Bahdanau, Cho and Bengio, 2015, appendix A.1.2). d_attention: the width inside."""
+
+    def __init__(self, d_query: int, d_keys: int, d_attention: int | None = None):
+        super().__init__(d_query, d_keys)
+        d_attention = d_attention or d_query
+        self.w = nn.Linear(d_query, d_attention, bias=False)
+        self.u = nn.Linear(d_keys, d_attention, bias=False)
+        self.v = nn.Linear(d_attention, 1, bias=False)
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        inside = self.w(query)[:, :, None] + self.u(keys)[:, None]  # (B, T_q, T_k, N): every query meets every key
+        return self.v(torch.tanh_(inside)).squeeze(-1)  # (B, T_q, T_k); in place, for it is the largest tensor here
+
+
+class DotAttention(Attention):
+    """e = s^T h (Luong, Pham and Manning, 2015, section 3.1): no weights, so query and keys must be equally wide."""
+
+    def __init__(self, d_query: int, d_keys: int):
+        super().__init__(d_query, d_keys)
+        _check_equal(d_query, d_keys)
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        return query @ keys.transpose(1, 2)  # (B, T_q, T_k)
+
+
+class GeneralAttention(Attention):
+    """e = s^T W h (Luong, Pham and Manning, 2015, section 3.1): a dot product after one linear map."""
+
+    def __init__(self, d_query: int, d_keys: int):
+        super().__init__(d_query, d_keys)
+        self.w = nn.Linear(d_query, d_keys, bias=False)
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        return self.w(query) @ keys.transpose(1, 2)  # (B, T_q, T_k)
+
+
+class ConcatAttention(Attention):
+    """e = v^T tanh(W [s; h]) (Luong, Pham and Manning, 2015, section 3.1).
+
+    The same function as the additive score, whose W and U stand side by side in this W: W [s; h] = W_s s + W_h h.
+    """
+
+    def __init__(self, d_query: int, d_keys: int, d_attention: int | None = None):
+        super().__init__(d_query, d_keys)
+        d_attention = d_attention or d_query
+        self.w = nn.Linear(d_query + d_keys, d_attention, bias=False)
+        self.v = nn.Linear(d_attention, 1, bias=False)
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        w_s, w_h = self.w.weight.split([self.d_query, self.d_keys], dim=1)  # (N, D_q), (N, D_k)
+        inside = (query @ w_s.T)[:, :, None] + (keys @ w_h.T)[:, None]  # (B, T_q, T_k, N), no pair copied together
+        return self.v(torch.tanh_(inside)).squeeze(-1)  # (B, T_q, T_k); in place, for it is the largest tensor here
+
+
+class SelfAttention(nn.Module):
+    """One head by which a sequence attends to itself: q = x W_q, k = x W_k, v = x W_v, then `attend` (as there).
+
+    x (B, T, d_model), mask bool (B, T), the places that may be seen, or (B, T, T) or (1, T, T), a row for each query,
+    bias real (T, T) or (1, T, T) -> out (B, T, d_head), weights (B, T, T). A mask of two dimensions is always one of
+    padding: hand over a causal one as causal_mask(T)[None]. turn: a function of queries and of keys (B, T, d_head) that
+    tells them their places (`rotate`). `weights` is heard and steered, and bad input refused, as in Attention.
+    """
+
+    def __init__(self, d_model: int, d_head: int | None = None, turn: Callable[[Tensor], Tensor] | None = None):
+        super().__init__()
+        d_head = d_model if d_head is None else d_head
+        check_sizes("SelfAttention", d_model=d_model, d_head=d_head)
+        self.d_model, self.turn = d_model, turn or nn.Identity()
+        self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_head, bias=False) for _ in range(3))
+        self.weights = nn.Identity()  # a named place where a recorder can listen
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        _check_own(self, x, mask, bias)
+        q, k, v = self.turn(self.w_q(x)), self.turn(self.w_k(x)), self.w_v(x)  # (B, T, d_head)
+        if mask is not None and mask.ndim == 2:
+            mask = mask[:, None]  # (B, 1, T)
+        out, weights = attend(q, k, v, mask, bias)  # (B, T, d_head), (B, T, T)
+        heard = self.weights(weights)
+        return (out if heard is weights else heard.to(v.dtype) @ v), heard
+
+
+def _check_scores(scores: Tensor, mask: Tensor | None) -> None:
+    _check_floating("A softmax", scores)
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise TypeError(f"A mask is boolean, True = may be attended to; got {mask.dtype}. Compare: ids != padding.")
+    _check_fits("mask", mask, scores)
+
+
+def _check_fits(name: str, part: Tensor, scores: Tensor) -> None:
+    if name == "bias" and not part.is_floating_point():
+        raise TypeError(f"A bias is a real number that is added to a score; got {part.dtype}: did you mean mask?")
+    sizes = zip(reversed(part.shape), reversed(scores.shape), strict=False)
+    if part.ndim > scores.ndim or not all(mine in (1, theirs) for mine, theirs in sizes):
+        raise ValueError(
+            f"The {name} must fit the scores (..., queries, keys) = {tuple(scores.shape)}; got {tuple(part.shape)}."
+        )
+
+
+def _check_own(layer: SelfAttention, x: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
+    _check_floating("SelfAttention", x)
+    if x.ndim != 3 or x.shape[-1] != layer.d_model:
+        raise ValueError(f"SelfAttention needs x (batch, time, {layer.d_model}); got {tuple(x.shape)}.")
+    B, T, _ = x.shape
+    if mask is not None and mask.shape not in ((B, T), (B, T, T), (1, T, T)):
+        raise ValueError(
+            f"The mask must be (batch, time) = {(B, T)}, or (batch or 1, time, time) = {(B, T, T)}, as "
+            f"causal_mask(T)[None] is; got {tuple(mask.shape)}."
+        )
+    if bias is not None and bias.shape not in ((T, T), (1, T, T)):
+        raise ValueError(f"One head needs a bias (time, time) = {(T, T)}; got {tuple(bias.shape)}.")
+
+
+def _check_attended(q: Tensor, k: Tensor, v: Tensor) -> None:
+    _check_floating("attend", q, k, v)
+    if min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(
+            "attend needs q (..., queries, d), k (..., keys, d) and v (..., keys, any width); got "
+            f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}."
+        )
+
+
+def _check_equal(d_query: int, d_keys: int) -> None:
+    if d_query != d_keys:
+        raise ValueError(
+            f"A dot product needs query and keys of equal width; got d_query={d_query}, d_keys={d_keys}. "
+            "Use GeneralAttention for unequal ones."
+        )
+
+
+def _check_floating(name: str, *vectors: Tensor) -> None:
+    if not all(x.is_floating_point() for x in vectors):
+        raise TypeError(
+            f"{name} computes with vectors of real numbers; got {', '.join(str(x.dtype) for x in vectors)}: "
+            "embed token ids first, or convert with .float()."
+        )

@@ -1,0 +1,208 @@
+"""Masked words: which pieces are hidden and how, the loss on them, and what a model fills into a blank. Lesson 08.
+
+A model that looks both ways cannot be asked for the next word: it sees it. So some words are taken away, and it is
+asked for those (Devlin et al., 2019, section 3.1, task 1; Taylor, 1953, called it a cloze test).
+Shapes: B batch, T pieces of a text, V vocab_size, N places asked in a batch. Batch first, always.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.inputs.sequences import visible
+from course_lib.text.wordpiece import Read, WordPiece, Words
+
+SHARE, KINDS = 0.15, (0.8, 0.1, 0.1)  # chosen; of these [MASK], another piece, left as it is
+
+
+def mask_tokens(
+    ids: Tensor,
+    tokenizer: WordPiece,
+    generator: torch.Generator | None = None,
+    share: float = SHARE,
+    kinds: tuple[float, float, float] = KINDS,
+    whole_words: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """What the model reads, and which places it is asked for: ids (B, T) -> ids (B, T), chosen bool (B, T).
+
+    Each piece is chosen with probability `share`, each by itself, but never a special, padding among them. Of the
+    chosen 80 in 100 become [MASK], 10 another piece, drawn from all that are no specials, and 10 stay as they are
+    (`kinds`, which make 1 together): the model cannot know which it is, so it must keep a view of every word.
+    whole_words: words are chosen, with all their pieces. The answers are ids[chosen]. The generator is on ids' device.
+    Raises TypeError and ValueError, in words, for ids and shares that are none.
+    """
+    _check_masked(ids, tokenizer, share, kinds)
+    T, drawn = ids.shape[1], torch.rand(3, *ids.shape, generator=generator, device=ids.device)  # (3, B, T)
+    choice, kind, other = drawn
+    if whole_words:  # all pieces of a word look at what was drawn for its first
+        begins = ~tokenizer.continues.to(ids.device)[ids]  # (B, T)
+        at = torch.where(begins, torch.arange(T, device=ids.device), 0).cummax(dim=1).values
+        choice = choice.gather(1, at)
+    special, ordinary = (part.to(ids.device) for part in _kinds_of_pieces(tokenizer))
+    chosen = (choice < share) & ~special[ids]  # (B, T)
+    drawn_piece = ordinary[
+        (other * len(ordinary)).long().clamp(max=len(ordinary) - 1)
+    ]  # 1.0 is never drawn, but nearly
+    read = torch.where(chosen & (kind < kinds[0] + kinds[1]), drawn_piece, ids)
+    return torch.where(chosen & (kind < kinds[0]), tokenizer.mask, read), chosen
+
+
+class Masked(NamedTuple):
+    """A batch for `masked_loss`: what is read, ids, segments (B, T) and mask bool (B, T); what is asked.
+
+    places (N,): where, counted row by row in B * T; answers (N,): the pieces that stood there; follows (B,): for pairs,
+    0 where the second sentence follows on the first and 1 where it does not; None where that is not asked.
+    """
+
+    ids: Tensor
+    segments: Tensor
+    mask: Tensor
+    places: Tensor
+    answers: Tensor
+    follows: Tensor | None = None
+
+
+def masked(read: Read, tokenizer: WordPiece, follows: Tensor | None = None, **how) -> Masked:
+    """A batch of `WordPiece.batch` with masked words; how: further arguments of `mask_tokens`. Made on the CPU."""
+    ids, chosen = mask_tokens(read.ids, tokenizer, **how)
+    return Masked(ids, read.segments, read.mask, chosen.flatten().nonzero()[:, 0], read.ids[chosen], follows)
+
+
+def masked_loss(model: nn.Module, batch: Masked) -> Tensor:
+    """Nats a masked word: mean -log p(answer), plus that of "does it follow" where it is asked. For `fit`.
+
+    model: a `MaskedWords`, with pairs=True where the batch has `follows`. 0 for no masked word at all.
+    """
+    logits = model(batch.ids, batch.segments, batch.mask, batch.places)  # (N, V)
+    logits, pairs = logits if isinstance(logits, tuple) else (logits, None)
+    total = F.cross_entropy(logits, batch.answers, reduction="sum") / max(1, len(batch.answers))
+    _check_follows(pairs, batch)
+    return total if pairs is None else total + F.cross_entropy(pairs, batch.follows)
+
+
+def neighbours(passages: Sequence[Sequence[str]], generator: torch.Generator) -> Iterator[tuple[str, str, int]]:
+    """Endless pairs for the task of the next sentence: (first, second, 0), or (first, another, 1), half and half.
+
+    passages: runs of sentences that follow on each other, such as the speeches of a scene; "another" comes from another
+    passage (Devlin et al., 2019, section 3.1, task 2). Raises ValueError for fewer than two passages, or none with two
+    sentences.
+    """
+    _check_passages(passages)
+    runs = [passage for passage in passages if len(passage)]
+    at = [(run, i) for run, passage in enumerate(runs) for i in range(len(passage) - 1)]
+
+    def draw(n: int) -> int:
+        return int(torch.randint(n, (), generator=generator))
+
+    while True:
+        run, i = at[draw(len(at))]
+        if draw(2):
+            yield runs[run][i], runs[run][i + 1], 0
+        else:
+            other = (run + 1 + draw(len(runs) - 1)) % len(runs)  # any but this one
+            yield runs[run][i], runs[other][draw(len(runs[other]))], 1
+
+
+def texts_in_order(texts: Sequence, batch: int, generator: torch.Generator) -> Iterator[list]:
+    """Endless lists of `batch` texts: each comes once a round, in an order drawn anew. ValueError for too few."""
+    _check_enough(texts, batch)
+    while True:
+        order = torch.randperm(len(texts), generator=generator).tolist()
+        for at in range(0, len(order) - batch + 1, batch):
+            yield [texts[i] for i in order[at : at + batch]]
+
+
+class Filled(NamedTuple):
+    """One guess for a blank: the piece, and its probability."""
+
+    piece: str
+    p: float
+
+
+@torch.no_grad()
+def fill(model: nn.Module, tokenizer: WordPiece, text: Words | tuple[Words, Words], n: int = 5) -> list[list[Filled]]:
+    """The n likeliest pieces for each [MASK] of a text, or of a pair, with their probabilities, in order.
+
+    model: a `MaskedWords`; it is asked as it stands, so call `eval()` before. Raises ValueError, in words, for a text
+    without [MASK], and what `WordPiece.batch` and `Bert` raise.
+    """
+    read = Read(*(part.to(model.bias.device) for part in tokenizer.batch([text])))
+    places = (read.ids[0] == tokenizer.mask).nonzero()[:, 0]  # (N,)
+    _check_blanks(places, text)
+    found = model(read.ids, read.segments, read.mask, places)
+    p, pieces = (found[0] if isinstance(found, tuple) else found).softmax(dim=-1).topk(min(n, len(tokenizer)))
+    return [
+        [Filled(tokenizer.vocab[i], q) for i, q in zip(*row, strict=True)]
+        for row in zip(pieces.tolist(), p.tolist(), strict=True)
+    ]
+
+
+@torch.no_grad()
+def pseudo_bits(model: nn.Module, tokenizer: WordPiece, text: Words) -> Tensor:
+    """-log2 p of every piece of a text, each masked alone while all the others are seen: (T,) without [CLS] and [SEP].
+
+    A score of a sentence, not the probability of one: what it sees differs from piece to piece (Salazar et al., 2020,
+    equation 1). Raises ValueError for a text without a piece.
+    """
+    read = tokenizer.batch([text])
+    ids = read.ids[0].to(model.bias.device)
+    _check_pieces(len(ids) - 2, text)
+    asked = torch.arange(1, len(ids) - 1, device=ids.device)  # (T,)
+    rows = ids.repeat(len(asked), 1).scatter(1, asked[:, None], tokenizer.mask)  # (T, T + 2): a mask further on in each
+    answers, bits = ids[asked], []
+    for some in torch.arange(len(asked), device=ids.device).split(64):
+        places = torch.arange(len(some), device=ids.device) * len(ids) + asked[some]
+        logits = model(rows[some], None, None, places)
+        logits = logits[0] if isinstance(logits, tuple) else logits
+        bits.append(-logits.log_softmax(dim=-1).gather(1, answers[some, None])[:, 0] / math.log(2))
+    return torch.cat(bits)
+
+
+def _kinds_of_pieces(tokenizer: WordPiece) -> tuple[Tensor, Tensor]:
+    """Which pieces are specials, bool (V,), and the indices of those that are not."""
+    special = torch.zeros(len(tokenizer), dtype=torch.bool)
+    special[list(tokenizer.specials.values())] = True
+    return special, (~special).nonzero()[:, 0]
+
+
+def _check_masked(ids: Tensor, tokenizer: WordPiece, share: float, kinds: tuple) -> None:
+    if not isinstance(ids, Tensor) or ids.dtype != torch.long:
+        raise TypeError("mask_tokens needs ids (batch, time), int64, as WordPiece.batch gives them.")
+    if ids.ndim != 2:
+        raise ValueError(f"mask_tokens needs ids (batch, time); got {tuple(ids.shape)}.")
+    if not 0 <= share <= 1:
+        raise ValueError(f"share is the part of all pieces that is chosen, from 0 to 1; got {share}.")
+    if len(kinds) != 3 or min(kinds) < 0 or abs(sum(kinds) - 1) > 1e-6:
+        raise ValueError(f"kinds are three shares, [MASK], another piece, left, that make 1 together; got {kinds}.")
+    if visible(ids) and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(tokenizer):
+        raise ValueError(f"ids must be from 0 to {len(tokenizer) - 1}: are they another tokenizer's?")
+
+
+def _check_follows(pairs: Tensor | None, batch: Masked) -> None:
+    if (pairs is None) != (batch.follows is None):
+        raise ValueError("A MaskedWords with pairs=True needs a batch with `follows`, and another one without.")
+
+
+def _check_passages(passages: Sequence[Sequence[str]]) -> None:
+    if sum(map(bool, passages)) < 2 or max(map(len, passages)) < 2:
+        raise ValueError("Pairs need two passages or more, and one with two sentences or more.")
+
+
+def _check_enough(texts: Sequence, batch: int) -> None:
+    if not 1 <= batch <= len(texts):
+        raise ValueError(f"A batch must be from 1 to as many texts as there are, {len(texts)}; got {batch}.")
+
+
+def _check_blanks(places: Tensor, text: object) -> None:
+    if not len(places):
+        raise ValueError(f"There is no [MASK] in {text!r:.60}: write [MASK], in capitals, where the blank is.")
+
+
+def _check_pieces(n: int, text: object) -> None:
+    if not n:
+        raise ValueError(f"There is nothing to score in {text!r:.60}.")

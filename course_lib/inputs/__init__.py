@@ -1,0 +1,31 @@
+"""What models are given: sequences in batches, which of their places are real, and the checks that all layers share."""
+
+from course_lib.inputs.sequences import (
+    autocast_is_on,
+    check_sequence,
+    check_sizes,
+    check_text,
+    full_precision,
+    map_state,
+    select_rows,
+    text_places,
+    token_ids,
+    transformed,
+    visible,
+    whole_lengths,
+)
+
+__all__ = [
+    "autocast_is_on",
+    "check_sequence",
+    "check_sizes",
+    "check_text",
+    "full_precision",
+    "map_state",
+    "select_rows",
+    "text_places",
+    "token_ids",
+    "transformed",
+    "visible",
+    "whole_lengths",
+]

@@ -1,0 +1,233 @@
+"""Generation: a language model writes, token by token, and a few knobs decide how daring it is. Lesson 07.
+
+Shapes: B batch, T tokens read, V vocab_size. Batch first, always. The model is called as model(ids (B, T), mask bool
+(B, T), cache) -> logits (B, T, V), where True is a real token and padding stands on the left, has as many blocks as
+the cache has dicts, and says in `max_len` how long a text it can read: `GPT` and `Decoder` are such models.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from operator import index
+
+import torch
+from torch import Tensor
+
+from course_lib.inputs.sequences import select_rows
+from course_lib.recurrent.language_model import COLDEST
+
+
+def keep_top_k(logits: Tensor, k: int) -> Tensor:
+    """The k best logits stay, every other token gets -infinity (Fan et al., 2018, section 5.4).
+
+    logits (..., V) -> (..., V). Exactly k stay, also among equals; all of them where k is larger than V. Raises
+    ValueError unless k is a whole number, 1 or more.
+    """
+    _check_logits(logits)
+    _check_count("top_k", k, 1)
+    best = logits.topk(min(k, logits.shape[-1])).indices  # (..., k)
+    kept = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, best, True)  # (..., V)
+    return logits.masked_fill(~kept, -math.inf)
+
+
+def keep_top_p(logits: Tensor, p: float) -> Tensor:
+    """The smallest set of tokens whose probability reaches p stays (Holtzman et al., 2020, section 3.1, equation 2).
+
+        sum of p(token) over the set >= p,  best tokens first
+
+    logits (..., V) -> (..., V), -infinity outside the set. p = 0 keeps the best token, p = 1 all of them. Raises
+    ValueError for another p.
+    """
+    _check_logits(logits)
+    _check_share(p)
+    if p == 1:
+        return logits
+    probs, order = _precise(logits).softmax(dim=-1).sort(descending=True, stable=True)  # (..., V)
+    reached = probs.cumsum(dim=-1).roll(1, dims=-1)  # (..., V): what all better tokens have together
+    kept = reached < p
+    kept[..., 0] = True  # before the best token stands nothing
+    return logits.masked_fill(~kept.scatter(-1, order, kept), -math.inf)
+
+
+def next_probs(
+    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    """softmax(logits / temperature), of the tokens that top_k and then top_p keep: (..., V) -> (..., V), sums to 1.
+
+    Temperature 0 gives all to the best token; 1 is the model's own distribution; more makes it more even. None keeps
+    every token. Half precision is computed in full. Raises ValueError or TypeError for knobs that do not fit.
+    """
+    _check_logits(logits)
+    _check_temperature(temperature)
+    logits = _precise(logits)
+    logits = logits - logits.amax(dim=-1, keepdim=True)  # changes no probability; nothing is too large to divide
+    if temperature < COLDEST:
+        return torch.zeros_like(logits).scatter(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
+    logits = logits / temperature
+    if top_k is not None:
+        logits = keep_top_k(logits, top_k)
+    if top_p is not None:
+        logits = keep_top_p(logits, top_p)
+    return logits.softmax(dim=-1)
+
+
+@torch.no_grad()
+def generate(
+    model,
+    prompts: Tensor | Sequence[Sequence[int] | Tensor],
+    n_tokens: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    stop: int | Iterable[int] = (),
+    generator: torch.Generator | None = None,
+    cache: bool = True,
+) -> list[list[int]]:
+    """What the model writes behind each prompt: up to n_tokens new ids a prompt, drawn from `next_probs`.
+
+    prompts: ids (B, T), or a list of B lists or tensors of any lengths. A row ends before the first of its tokens that
+    is in `stop`, and leaves the batch. generator: on the model's device, makes the draws repeatable. cache=True keeps
+    keys and values, so that each step reads one token; the numbers are those of reading everything again.
+    A text longer than model.max_len is read through a window of the last max_len tokens, again at every step, which a
+    warning says once. The model is in eval mode meanwhile. Waits for a device once a token.
+    Raises ValueError or TypeError, in words, for an empty prompt, for knobs that do not fit and for a broken model.
+    """
+    rows, stop = _check_prompts(prompts), _check_stop(stop)
+    _check_count("n_tokens", n_tokens, 0)
+    _check_knobs(temperature, top_k, top_p)
+    training = model.training
+    model.eval()
+    try:
+        return _write(model, rows, n_tokens, stop, (temperature, top_k, top_p), generator, cache)
+    finally:
+        model.train(training)
+
+
+def _write(
+    model, prompts: list[list[int]], n_tokens: int, stop: set[int], knobs: tuple, generator, cache: bool
+) -> list[list[int]]:
+    written, live = [[] for _ in prompts], list(range(len(prompts)))  # live[n]: whose text row n of the batch is
+    ids, mask = (part.to(next(model.parameters()).device) for part in _left_padded(prompts))  # (B, T) each
+    kept, slid = None, False
+    for _ in range(n_tokens):
+        lengths = [len(prompts[n]) + len(written[n]) for n in live]
+        slid = slid or _warn_if_it_slides(max(lengths), model.max_len)
+        if kept is None or ids.shape[1] > model.max_len:  # at first; when the window slides, or padding fills it
+            width = min(max(lengths), model.max_len)
+            ids, mask = ids[:, -width:], mask[:, -width:]
+            kept = [{} for _ in model.blocks] if cache and max(lengths) <= model.max_len else None
+        new = ids[:, -1:] if kept and kept[0] else ids
+        padding = mask if min(lengths) < ids.shape[1] else None  # a batch without padding is read faster
+        logits = model(new, padding, kept)[:, -1]  # (B, V)
+        token = _draw(next_probs(logits, *knobs), generator)  # (B,)
+        words = _look(token, logits)
+        on = [row for row, word in enumerate(words) if word not in stop]
+        for row in on:
+            written[live[row]].append(words[row])
+        if not on:
+            break
+        if len(on) < len(words):  # who has met a stop token leaves the batch
+            rows = torch.tensor(on).to(ids.device)
+            ids, mask, token, kept = select_rows((ids, mask, token, kept), rows)
+            live = [live[row] for row in on]
+        ids = torch.cat([ids, token[:, None]], dim=1)
+        mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
+    return written
+
+
+def _left_padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Ids (B, T), 0 where there is none, and where there is one, bool (B, T): all rows end in the last column."""
+    T = max(map(len, rows))
+    ids = torch.tensor([[0] * (T - len(row)) + row for row in rows])
+    return ids, torch.tensor([[False] * (T - len(row)) + [True] * len(row) for row in rows])
+
+
+def _draw(probs: Tensor, generator: torch.Generator | None) -> Tensor:
+    """One token a row by its probability, (B, V) -> (B,): the first whose clock rings, each ringing at the rate p.
+
+    So does torch.multinomial, which has the device itself stop the program where these are no probabilities.
+    """
+    waits = torch.empty_like(probs).exponential_(generator=generator)
+    return (probs / waits.clamp(min=torch.finfo(probs.dtype).tiny)).argmax(dim=-1)  # a wait of 0 draws no p of 0
+
+
+def _look(token: Tensor, logits: Tensor) -> list[int]:
+    """The tokens (B,) as whole numbers: the one look in a step, which waits for a device."""
+    words = torch.where(logits.amax(dim=-1).isfinite(), token, -1).tolist()
+    _check_drawn(words)
+    return words
+
+
+def _precise(logits: Tensor) -> Tensor:
+    return logits.to(torch.promote_types(logits.dtype, torch.get_default_dtype()))
+
+
+def _warn_if_it_slides(length: int, max_len: int) -> bool:
+    if length > max_len:
+        warnings.warn(
+            f"The text is {length} tokens long by now, and this model reads {max_len}: from here on it sees the last "
+            f"{max_len} tokens only, and each step reads all of them again.",
+            stacklevel=5,  # whoever called `generate`
+        )
+    return length > max_len
+
+
+def _check_logits(logits: Tensor) -> None:
+    if not isinstance(logits, Tensor) or not logits.is_floating_point() or not logits.ndim or not logits.shape[-1]:
+        got = (logits.dtype, tuple(logits.shape)) if isinstance(logits, Tensor) else type(logits).__name__
+        raise TypeError(f"Logits must be a tensor (..., vocabulary) of real numbers; got {got}.")
+
+
+def _check_count(name: str, count: int, least: int) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or count < least:
+        raise ValueError(f"{name} must be a whole number, {least} or more; got {count!r}.")
+
+
+def _check_share(p: float) -> None:
+    if not isinstance(p, (int, float)) or not 0 <= p <= 1:
+        raise ValueError(f"top_p is a probability, from 0 (the best token alone) to 1 (every token); got {p!r}.")
+
+
+def _check_temperature(temperature: float) -> None:
+    if not isinstance(temperature, (int, float)) or not 0 <= temperature < math.inf:
+        raise ValueError(
+            f"The temperature must be a number from 0 (always the best token) upwards; got {temperature!r}."
+        )
+
+
+def _check_knobs(temperature: float, top_k: int | None, top_p: float | None) -> None:
+    _check_temperature(temperature)
+    if top_k is not None:
+        _check_count("top_k", top_k, 1)
+    if top_p is not None:
+        _check_share(top_p)
+
+
+def _check_prompts(prompts) -> list[list[int]]:
+    """The prompts as lists of whole numbers; no tensor is made, and one on a device is looked at once."""
+    wanted = "The prompts must be token ids, a list of whole numbers from 0 for each prompt"
+    try:
+        prompts = prompts.tolist() if hasattr(prompts, "tolist") else prompts
+        rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in prompts]
+        rows = [[index(token) for token in row] for row in rows]
+    except TypeError as error:
+        raise TypeError(f"{wanted}; got {prompts!r:.80}. Encode a text first.") from error
+    if not rows or any(token < 0 for row in rows for token in row):
+        raise ValueError(f"{wanted}; got {prompts!r:.80}.")
+    if [] in rows:
+        raise ValueError(
+            f"Prompt {rows.index([])} is empty: a model needs a token to begin with, such as a space or a line's end."
+        )
+    return rows
+
+
+def _check_stop(stop) -> set[int]:
+    stop = {stop} if isinstance(stop, int) else set(stop)
+    if not all(isinstance(token, int) for token in stop):
+        raise TypeError(f"stop must be token ids, whole numbers; got {stop}: encode the text at which to stop.")
+    return stop
+
+
+def _check_drawn(words: list[int]) -> None:
+    if -1 in words:
+        raise ValueError("The model gave NaN or infinity for a next token: it may have diverged in training.")

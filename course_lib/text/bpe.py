@@ -1,0 +1,251 @@
+"""Byte-pair encoding: tokens between characters and words, learnt by merging what stands side by side most often.
+
+A text is cut into pieces, about a word each with the space before it. A piece is a tuple of tokens, at first one for
+each symbol of an alphabet: the characters of the training text (Sennrich et al., 2016), or the 256 bytes, out of which
+UTF-8 makes every character there is (Radford et al., 2019), each shown as one printable character.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import torch
+
+from course_lib.text.tokenizers import UNKNOWN_MARK, check_string, indices
+
+Tokens = Sequence[str]
+Pieces = Mapping[Tokens, int]  # how often each piece occurs
+Pair = tuple[str, str]
+# GPT-2 shows a byte as the character of its number where that can be seen, the others as 256, 257 and so on.
+SEEN = [*range(33, 127), *range(161, 173), *range(174, 256)]
+SYMBOL = {b: chr(b) for b in SEEN} | {b: chr(256 + i) for i, b in enumerate(sorted({*range(256)} - {*SEEN}))}
+BYTE = {symbol: byte for byte, symbol in SYMBOL.items()}
+SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # Unicode's; Python's \s has four more
+ALPHABETS = {"bytes": lambda piece: "".join(map(SYMBOL.get, piece.encode())), "characters": str}
+# GPT-2's pattern; `re` has no \p{L} and no \p{N}, but its \w is these two and "_", so that one of them is enough.
+NUMBER = "".join(c for c in map(chr, range(0x110000)) if c.isnumeric() and not c.isalpha())
+WORD = rf"'(?:[stmd]|re|ve|ll)| ?(?:[A-Za-z]|[^\W_{NUMBER}])+| ?[{NUMBER}]+| ?(?:[^\w{SPACE}]|_)+"
+PIECE, DIGIT = re.compile(rf"{WORD}|[{SPACE}]+(?![^{SPACE}])|[{SPACE}]+"), re.compile(f"([{NUMBER}])")
+
+
+def cut(text: str, digits: bool = False) -> list[str]:
+    """The pieces of `text`; joined they are the text again, and no merge crosses from one into the next.
+
+    GPT-2's pattern: 's 't 're 've 'm 'll 'd, or else letters, or numbers, or other marks, each with a space before them
+    if there is one, or else white space. With `digits` every digit is cut out before that, as for SmolLM2. What is a
+    letter, Python's table of Unicode says. Raises TypeError for no string, ValueError for half a character.
+    """
+    check_string(text, "cut")
+    return [piece for part in (DIGIT.split(text) if digits else [text]) for piece in PIECE.findall(part)]
+
+
+def pair_counts(pieces: Pieces) -> Counter[Pair]:
+    """How often each pair of neighbours occurs: c(a, b) = sum over pieces p of n(p) |{i : p_i = a and p_i+1 = b}|.
+
+    pieces: n(p), how often each piece p occurs: a tuple of tokens, or a string. Raises TypeError for anything else.
+    """
+    _check_pieces(pieces)
+    counts = Counter()
+    for piece, n in pieces.items():
+        for pair in pairwise(piece):
+            counts[pair] += n
+    return counts
+
+
+def merge(piece: Tokens, pair: Tokens) -> tuple[str, ...]:
+    """`piece` with every (a, b) = `pair` in it replaced by the one token ab, from left to right."""
+    piece, pair, merged, i = tuple(piece), tuple(pair), [], 0
+    while i < len(piece):
+        found = piece[i : i + 2] == pair
+        merged.append(pair[0] + pair[1] if found else piece[i])
+        i += 2 if found else 1
+    return tuple(merged)
+
+
+def learn_merges(pieces: Pieces, alphabet: Tokens, vocab_size: int, min_count: int = 2) -> tuple[list[str], list[Pair]]:
+    """The vocabulary and the merges, in order: the most frequent pair is merged until there are `vocab_size` tokens.
+
+    Of equally frequent pairs the one with the older left token goes first, then the one with the older right token.
+    Stops early when no pair occurs `min_count` times. Sennrich et al. (2016), Algorithm 1. Raises TypeError and
+    ValueError for pieces that are none and sizes that cannot be.
+    """
+    index = {token: i for i, token in enumerate(alphabet)}  # the older a token, the lower its index
+    _check_pieces(pieces, index)
+    check_vocab_size(vocab_size, len(index), min_count)
+    pairs, merges = _Pairs(pieces, index), []
+    while len(index) < vocab_size and (pair := pairs.most_frequent(min_count)):
+        merges.append(pair)
+        index.setdefault(pair[0] + pair[1], len(index))  # a + bc and ab + c are one token
+        pairs.merge(pair)
+    return list(index), merges
+
+
+class _Pairs:
+    """The counts of all pairs, kept up to date: a merge touches only the pieces in which its pair occurs."""
+
+    def __init__(self, pieces: Pieces, index: dict[str, int]) -> None:
+        self.index, self.pieces, self.counts, self.heap = index, list(pieces.items()), pair_counts(pieces), []
+        self.where = defaultdict(set)  # of each pair, the pieces in which it occurs, or did
+        for i, (piece, _) in enumerate(self.pieces):
+            for pair in pairwise(piece):
+                self.where[pair].add(i)
+        self.changed = set(self.counts)
+
+    def most_frequent(self, at_least: int) -> Pair | None:
+        for a, b in self.changed:
+            heapq.heappush(self.heap, (-self.counts[a, b], self.index[a], self.index[b], (a, b)))
+        while self.heap and -self.heap[0][0] >= at_least:
+            minus_count, _, _, pair = heapq.heappop(self.heap)
+            if minus_count == -self.counts[pair]:  # else it has changed since, and has a newer entry
+                return pair
+        return None
+
+    def merge(self, pair: Pair) -> None:
+        self.changed = set()
+        for i in self.where.pop(pair):
+            old, n = self.pieces[i]
+            new = merge(old, pair)
+            self.pieces[i] = new, n
+            for tokens, change in ((old, -n), (new, n)):
+                for touched in pairwise(tokens):
+                    self.counts[touched] += change
+                    self.where[touched].add(i)
+                    self.changed.add(touched)
+
+
+def apply_merges(piece: Tokens, ranks: Mapping[Pair, int]) -> tuple[str, ...]:
+    """The tokens of a piece: as long as there is one to merge, the pair that was learnt first is merged.
+
+    ranks: the place of each pair in the order of learning. Radford et al. (2019), their encoder.
+    """
+    piece = tuple(piece)
+    while len(piece) > 1:
+        pair = min(pairwise(piece), key=lambda pair: ranks.get(pair, len(ranks)))
+        if pair not in ranks:
+            break
+        piece = merge(piece, pair)
+    return piece
+
+
+class BPE:
+    """A byte-pair tokenizer: `BPE.train` learns one from a text, `BPE(vocab, merges)` takes one that others learnt.
+
+    vocab: the tokens, each at its index; merges: pairs of tokens, the first learnt first; specials: tokens of `vocab`
+    that no text can spell (of two equal ones the first); alphabet: "bytes" or "characters"; digits: as for `cut`.
+    The attribute `specials` gives each one's index by its name. Raises TypeError and ValueError for what does not fit.
+    """
+
+    def __init__(self, vocab: Tokens, merges: Sequence[Pair], specials: Tokens = (), alphabet="bytes", digits=False):
+        _check_parts(vocab, merges, specials, alphabet)
+        self.vocab, self.merges, self.alphabet, self.digits = list(vocab), list(map(tuple, merges)), alphabet, digits
+        self.specials = {name: self.vocab.index(name) for name in specials}
+        self._index = {token: i for i, token in enumerate(self.vocab) if i != self.specials.get(token)}
+        self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
+        self._known: dict[str, list[int]] = {}
+
+    @classmethod
+    def train(cls, text: str, vocab_size: int, specials: Tokens = (), alphabet="bytes", digits=False, min_count=2):
+        """The tokenizer of `text`: specials, alphabet, what `learn_merges` made. Raises what that and `cut` raise."""
+        _check_parts(specials, (), specials, alphabet)
+        pieces = {ALPHABETS[alphabet](piece): n for piece, n in Counter(cut(text, digits)).items()}
+        symbols = sorted(BYTE) if alphabet == "bytes" else [UNKNOWN_MARK, *sorted(set(text) - {UNKNOWN_MARK})]
+        check_vocab_size(vocab_size, len(symbols) + len(specials), min_count)
+        vocab, merges = learn_merges(pieces, symbols, vocab_size - len(specials), min_count)
+        return cls([*specials, *vocab], merges, specials, alphabet, digits)
+
+    def __len__(self) -> int:
+        """The size of the vocabulary, the specials included."""
+        return len(self.vocab)
+
+    def encode(self, text: str) -> torch.Tensor:
+        """The index of every token of `text`, int64 (T,), never that of a special, whatever the text spells.
+
+        A character that the vocabulary lacks becomes the unknown mark. A byte that it lacks is left out: `train` has
+        them all, SmolLM2's vocabulary lacks 21 rare ones. Raises TypeError and ValueError as `cut` does.
+        """
+        ids = []
+        for piece in cut(text, self.digits):
+            if piece not in self._known:
+                symbols = (s if s in self._index else UNKNOWN_MARK for s in ALPHABETS[self.alphabet](piece))
+                tokens = apply_merges([s for s in symbols if s in self._index], self._ranks)
+                self._known[piece] = [self._index[token] for token in tokens]
+            ids += self._known[piece]
+        return torch.tensor(ids, dtype=torch.long)
+
+    def decode(self, ids: torch.Tensor | Iterable[int]) -> str:
+        """The text that `ids` (T,) stand for: encode's inverse. A special gives its name.
+
+        Bytes that are no UTF-8, as a model may write them, give U+FFFD. Raises TypeError for anything but whole
+        numbers, ValueError for a shape other than (T,) or an index outside the vocabulary.
+        """
+        return b"".join(map(self.token_bytes, indices(ids, len(self)))).decode(errors="replace")
+
+    def token_bytes(self, index: int) -> bytes:
+        """The bytes that one token stands for, which may be half a character; for a special, those of its name."""
+        token = self.vocab[index]
+        whole = self.alphabet == "characters" or index == self.specials.get(token)
+        return token.encode() if whole else bytes(BYTE[symbol] for symbol in token)
+
+    def to_json(self) -> str:
+        """Everything as JSON, to keep beside a model; `from_json` reads it."""
+        parts = {"vocab": self.vocab, "merges": self.merges, "specials": list(self.specials)}
+        return json.dumps({"type": "BPE", **parts, "alphabet": self.alphabet, "digits": self.digits})
+
+    @classmethod
+    def from_json(cls, data: str) -> BPE:
+        """The tokenizer that `to_json` wrote; raises ValueError when `data` is anything else."""
+        return _check_json(data)
+
+
+def _check_that(fine: bool, error: type[Exception], sentence: str) -> None:
+    if not fine:
+        raise error(sentence)
+
+
+def _check_pieces(pieces: Pieces, index: dict[str, int] | None = None) -> None:
+    fine = isinstance(pieces, Mapping) and all(isinstance(n, int) and n > 0 for n in pieces.values())
+    _check_that(fine, TypeError, "Give how often each piece occurs, as Counter(cut(text)) does.")
+    if index is not None:
+        missing = sorted({symbol for piece in pieces for symbol in piece} - index.keys())[:3]
+        _check_that(bool(pieces), ValueError, "There is nothing to learn merges from: give it a text.")
+        _check_that(not missing, ValueError, f"The pieces hold {missing}, which the alphabet lacks.")
+
+
+def check_vocab_size(vocab_size: int, smallest: int, min_count: int) -> None:
+    """Raise TypeError or ValueError, in words, unless so many tokens can be learnt: `smallest` are there before."""
+    for name, size, least in (("vocab_size", vocab_size, smallest), ("min_count", min_count, 2)):
+        _check_that(isinstance(size, int), TypeError, f"{name} must be a whole number, not {size!r}.")
+        _check_that(size >= least, ValueError, f"{name} must be {least} or more, not {size}.")
+
+
+def _check_parts(vocab: Tokens, merges: Sequence[Pair], specials: Tokens, alphabet: str) -> None:
+    _check_that(alphabet in [*ALPHABETS], ValueError, f"alphabet must be one of {[*ALPHABETS]}, not {alphabet!r}.")
+    _check_that(isinstance(merges, list | tuple), TypeError, f"merges must be a list, not {type(merges).__name__}.")
+    for tokens in (vocab, specials, *merges):
+        fine = isinstance(tokens, list | tuple) and all(isinstance(token, str) for token in tokens)
+        _check_that(fine, TypeError, f"Needed is a list of tokens (a merge is two), each a string, not {tokens!r:.60}.")
+    _check_that(all(len(pair) == 2 for pair in merges), ValueError, "A merge is two tokens, (left, right).")
+    check_string("".join((*vocab, *specials)), "BPE")
+    rest, lost = Counter(vocab) - Counter(specials), sorted(Counter(specials) - Counter({*vocab}))
+    twice = [token for token, n in rest.items() if n > 1]
+    odd = [token for token in rest if alphabet == "bytes" and not BYTE.keys() >= set(token)]
+    needed = sorted({t for a, b in merges for t in (a, b, a + b)} - rest.keys())
+    _check_that(not lost, ValueError, f"The specials {lost[:3]} are named twice, or are no tokens of the vocabulary.")
+    _check_that(not twice, ValueError, f"The vocabulary holds {twice[:3]} twice.")
+    _check_that(not needed, ValueError, f"The merges need {needed[:3]}, which the vocabulary lacks.")
+    _check_that(
+        not odd, ValueError, f"{odd[:3]} are not made of byte symbols: specials, or the alphabet of characters?"
+    )
+
+
+def _check_json(data: str) -> BPE:
+    try:
+        saved = json.loads(data)
+        return {"BPE": BPE}[saved.pop("type")](**saved)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise ValueError("This is no BPE's JSON: give what to_json() returned.") from error

@@ -1,0 +1,85 @@
+"""Masked patches: a model sees a quarter of an image and paints the rest. Lesson 09, a look at masked autoencoders.
+
+Shapes: B batch, C channels, P side of a patch, N patches, n those that are seen, D d_model of the ViT, E that of the
+decoder. Batch first, always.
+"""
+
+import torch
+import torch.nn as nn
+from torch import Tensor
+
+from course_lib.attention.block import Encoder
+from course_lib.inputs.sequences import check_sizes
+from course_lib.vision.images import image_batch
+from course_lib.vision.patches import only_seen, pad_to_patches, patchify, unpatchify
+from course_lib.vision.vit import ViT
+
+
+def draw_seen(batch: int, n_patches: int, hidden: float, generator: torch.Generator | None = None) -> Tensor:
+    """Which patches each image shows, drawn anew for each: whole numbers (B, n), n = (1 - hidden) N, in order.
+
+    At least one is seen and one hidden. Raises ValueError for fewer than two patches, and a share not from 0 to 1.
+    """
+    _check_draw(batch, n_patches, hidden)
+    n = min(n_patches - 1, max(1, round((1 - hidden) * n_patches)))
+    place = None if generator is None else generator.device
+    return torch.rand(batch, n_patches, generator=generator, device=place).argsort(dim=1)[:, :n].sort(dim=1).values
+
+
+class MaskedAutoencoder(nn.Module):
+    """The ViT reads the patches that are seen, a small decoder paints them all (He et al., 2022, section 3).
+
+    images (B, C, H, W), seen (B, n) -> patches (B, N, C P P), painted. What is hidden does not even enter the ViT: it
+    reads n + 1 places, which costs a quarter or less. In the decoder one learned vector stands for every hidden patch,
+    and its place says which it is. Afterwards `vit` can be trained on, as a classifier with few labels. Raises as
+    `ViT.encode` does, and ValueError where nothing is hidden.
+    """
+
+    def __init__(self, vit: ViT, d_decoder: int = 32, n_heads: int = 4, n_layers: int = 1):
+        super().__init__()
+        check_sizes(type(self).__name__, d_decoder=d_decoder, n_heads=n_heads, n_layers=n_layers)
+        config, (h, w) = vit.config, vit.config.grid
+        self.vit, self.narrow = vit, nn.Linear(config.d_model, d_decoder)
+        self.hidden = nn.Parameter(0.02 * torch.randn(d_decoder))
+        self.places = nn.Parameter(0.02 * torch.randn(1 + h * w, d_decoder))
+        self.decoder = Encoder(d_decoder, n_heads, n_layers, pre_norm=True)
+        self.paint = nn.Linear(d_decoder, config.channels * config.patch_size**2)
+
+    def forward(self, images: Tensor, seen: Tensor) -> Tensor:
+        known = self.narrow(self.vit.encode(images, seen))  # (B, 1 + n, E)
+        _check_hidden(seen, len(self.places) - 1)
+        spread = self.hidden.to(known.dtype).expand(len(known), len(self.places) - 1, -1)  # (B, N, E)
+        spread = spread.scatter(1, seen[:, :, None].expand(-1, -1, spread.shape[-1]), known[:, 1:])
+        x = torch.cat([known[:, :1], spread], dim=1) + self.places  # (B, 1 + N, E)
+        return self.paint(self.decoder(x)[:, 1:])  # (B, N, C P P)
+
+    def loss(self, images: Tensor, seen: Tensor) -> Tensor:
+        """The mean square error of the hidden patches, and of them alone (He et al., 2022, section 3): a number."""
+        error = (self(images, seen) - self._patches(images)).square().mean(dim=-1)  # (B, N)
+        hidden = torch.ones_like(error).scatter(1, seen, 0.0)
+        return (error * hidden).sum() / hidden.sum()
+
+    def painted(self, images: Tensor, seen: Tensor) -> Tensor:
+        """The images, with what is hidden as the model paints it: (B, C, H, W)."""
+        patches, true = self(images, seen), self._patches(images)
+        patches = patches.scatter(
+            1, seen[:, :, None].expand(-1, -1, patches.shape[-1]), only_seen(true, seen).to(patches.dtype)
+        )
+        return unpatchify(patches, *self.vit.config.size, channels=self.vit.config.channels)
+
+    def _patches(self, images: Tensor) -> Tensor:
+        images = image_batch(images, self.vit.config.channels, self.places)
+        return patchify(pad_to_patches(images, self.vit.config.patch_size), self.vit.config.patch_size)
+
+
+def _check_draw(batch: int, n_patches: int, hidden: float) -> None:
+    if batch < 1 or n_patches < 2 or not 0 <= hidden <= 1:
+        raise ValueError(
+            "draw_seen needs one image, two patches, and a share to be hidden from 0 to 1; got "
+            f"{batch}, {n_patches} and {hidden}."
+        )
+
+
+def _check_hidden(seen: Tensor, n_patches: int) -> None:
+    if seen.shape[1] >= n_patches:
+        raise ValueError(f"Of {n_patches} patches one at least must be hidden; got seen of shape {tuple(seen.shape)}.")
