@@ -100,7 +100,7 @@ def small_bert(vocab_size: int, max_len: int, d_model: int, n_heads: int, n_laye
     stayed at guessing how frequent each piece is; which of the three it was has not been tested.
     """
     model = MaskedWords(Bert(BertConfig(vocab_size, max_len, d_model, n_heads, n_layers, dropout)), pairs=True)
-    fresh = nn.ModuleList(Block(d_model, n_heads, activation=F.gelu) for _ in range(n_layers))
+    fresh = nn.ModuleList(Block.from_sizes(d_model, n_heads, activation=F.gelu) for _ in range(n_layers))
     model.bert.blocks.load_state_dict(fresh.state_dict())
     model.transform.reset_parameters()
     return model
