@@ -152,7 +152,7 @@ def course(tmp_path_factory):
     for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
     syllabus = copy / "course_lib" / "lesson" / "syllabus.py"
-    before, end, after = syllabus.read_text(encoding="utf-8").partition("\n)\n\n\ndef concepts")
+    before, end, after = syllabus.read_text(encoding="utf-8").partition("\n)\n\nLESSONS = tuple")
     syllabus.write_text(f"{before}\n{ENTRY}{end.lstrip()}{after}", encoding="utf-8")
     vision = copy / "course_lib" / "vision"
     (vision / "saliency.py").write_text(CONCEPT)

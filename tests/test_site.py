@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from PIL import Image
 
 from course_lib.exercises import all_quizzes
-from course_lib.publish import claim_page, front, questions, site, teach
+from course_lib.publish import claim_page, front, measured, questions, site, teach
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.publish.normalise import WIDGET_VIEW
 
@@ -320,7 +320,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, 
 
 def test_the_command_tells_and_fails(tmp_path, monkeypatch, capsys):
     (tmp_path / "01_a.ipynb").write_text(nbformat.writes(new_notebook()), encoding="utf-8")
-    monkeypatch.setattr(site, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(measured, "NOTEBOOKS", tmp_path)
     assert site.main([]) == 1
     assert capsys.readouterr().err.startswith("The pages are left as they were: 01_a.ipynb: its first cell")
 

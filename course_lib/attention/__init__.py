@@ -12,15 +12,7 @@ from course_lib.attention.attention import (
     masked_softmax,
     padding_mask,
 )
-from course_lib.attention.block import (
-    ACTIVATIONS,
-    Block,
-    Decoder,
-    Encoder,
-    FeedForward,
-    GatedFeedForward,
-    check_blocks,
-)
+from course_lib.attention.block import ACTIVATIONS, Block, Decoder, Encoder, FeedForward, GatedFeedForward, check_blocks
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import LayerNorm, RMSNorm, check_width, layer_norm, rms_norm
 from course_lib.attention.order_model import OrderModel
