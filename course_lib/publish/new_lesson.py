@@ -49,13 +49,9 @@ def files_of(lesson: Lesson) -> dict[str, str]:
 
 
 def left_to_write(lesson: Lesson, root: Path = ROOT) -> dict[str, int]:
-    """How often each file of the lesson still says TO BE WRITTEN; a file that is not there counts once."""
-    found = {}
-    for path in map(root.joinpath, files_of(lesson).values()):
-        count = _said(path).count(MARK) if path.is_file() else 1
-        if count:
-            found[path.relative_to(root).as_posix()] = count
-    return found
+    """How often each file of the lesson still says TO BE WRITTEN, where it does."""
+    counts = {path: _said(root / path).count(MARK) for path in files_of(lesson).values() if (root / path).is_file()}
+    return {path: count for path, count in counts.items() if count}
 
 
 def _said(path):

@@ -6,13 +6,25 @@ this run has shown. After anything less the kernel is ended, and those tests run
 follow (notebooks alone, no Chromium, the first two notebooks), the kernel is nbval's own, and ends with the notebook.
 """
 
+from pathlib import Path
+
 import nbformat
 import pytest
 from jupyter_client import BlockingKernelClient
 from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbFile
 
+from course_lib.lesson.syllabus import IN_WRITING
+
 from .lab import STARTING, Server, lab_of
+
+
+def pytest_ignore_collect(collection_path, config):
+    """A notebook that is being written is run where it is named on the command line, not with the course."""
+    named = (Path(config.invocation_params.dir, argument).resolve() for argument in config.args)
+    if collection_path.name in {lesson.notebook for lesson in IN_WRITING}:
+        return collection_path not in named
+    return None  # whoever else has a say
 
 
 @pytest.hookimpl(wrapper=True)
