@@ -39,7 +39,7 @@ PLACE = re.compile(
 )
 RUN_ALL = re.compile(r"\*Run All:\* \d+(?:\.\d)? minutes")
 SET = re.compile(  # formulas, code, links' addresses, comments and blocks that a program fills
-    r"<!-- measured:.*?<!-- /measured -->|<!--.*?-->|```.*?```|``.+?``|`[^`\n]+`|\$\$.*?\$\$|\$[^$]+\$|\]\([^)\s]*\)|https?://\S+",
+    r"<!-- made:.*?<!-- /made -->|<!--.*?-->|```.*?```|``.+?``|`[^`\n]+`|\$\$.*?\$\$|\$[^$]+\$|\]\([^)\s]*\)|https?://\S+",
     re.DOTALL,
 )
 CHOSEN = re.compile(r"#.*\bchosen\b")
@@ -52,7 +52,7 @@ def typed(markdown: str) -> list[str]:
     A decimal is allowed where it is not measured, and it is marked so: in a formula or between backticks (it was set
     or derived); in a sentence that cites a paper by name and year (it is quoted), a table's rows belonging to the
     sentence before them; as the number of a section, table, figure or version; as the minutes of *Run All*, which a
-    test holds to what was measured. A block `<!-- measured:... -->` is written by a program.
+    test holds to what was measured. A block `<!-- made:... -->` is written by a program.
     """
     text = PLACE.sub(" ", RUN_ALL.sub(" ", SET.sub(" x ", markdown)))
     return [

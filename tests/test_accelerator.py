@@ -33,6 +33,7 @@ from course_lib.attention.block import Block, Encoder
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.positions import (
     LearnedPositions,
+    LinearBias,
     RelativeBias,
     SinusoidalPositions,
     alibi_bias,
@@ -231,9 +232,41 @@ def multi_head():
         backward(layer(x, memory, mask), through=layer)
 
 
+VARIED = {
+    "turn": lambda: {"turn": rotate},
+    "relative": lambda: {"position_bias": RelativeBias(t5_bucket, 32, 4)},
+    "linear": lambda: {"position_bias": LinearBias(4)},
+    "window": lambda: {"window": 2},
+    "groups": lambda: {"n_kv_heads": 2},
+    "all": lambda: {"turn": rotate, "position_bias": LinearBias(4), "window": 3, "n_kv_heads": 1, "d_k": 6, "d_v": 3},
+}
+
+
+@cases(**{name: (how,) for name, how in VARIED.items()})
+def multi_head_varied(how):
+    layer, cache = there(lambda: MultiHead(8, 4, **how())), {}
+    for mask in (None, padding_mask(ids(2), 6), allowed(2, 6, 6)):
+        for causal in (False, True):
+            backward(layer(vectors(2, 6, 8), mask=mask, causal=causal), through=layer)
+    if layer.turn or layer.position_bias:
+        backward(layer(vectors(2, 6, 8), causal=True, places=ids(2, 6)), through=layer)
+    for T in (4, 2, 1):
+        backward(layer(vectors(2, T, 8), causal=True, cache=cache), through=layer)
+        cache = {name: part.detach() for name, part in cache.items()}
+
+
+@cases(**{name: (how,) for name, how in VARIED.items()})
+def models_varied(how):
+    model = there(lambda: GPT(GPTConfig(11, 9, 8, 4, 2), **how()))
+    backward(model(ids(2, 6), allowed(2, 6)), through=model)
+    model = there(lambda: Transformer(11, 13, 8, 4, n_layers=1, **how()))
+    target_in, target_out = shift(ids(2, 6))
+    masked_loss(model(ids(2, 5), ids(2), target_in)[0], target_out).backward()
+
+
 @cases(after=(False,), before=(True,))
 def block(pre_norm):
-    layer = there(lambda: Block(4, 2, pre_norm=pre_norm, dropout=0.5, cross=True))
+    layer = there(lambda: Block.from_sizes(4, 2, pre_norm=pre_norm, dropout=0.5, cross=True))
     backward(layer(vectors(2, 6, 4), allowed(2, 6), True, vectors(2, 5, 4), allowed(2, 5)), through=layer)
 
 

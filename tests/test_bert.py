@@ -107,7 +107,7 @@ def test_its_states_and_gradients_are_hugging_faces(seed, dtype):
             (ours.segments.weight, embeddings.token_type_embeddings.weight),
             (ours.norm.gain, embeddings.LayerNorm.weight),
             (ours.blocks[-1].attention.w_k.weight, last.attention.self.key.weight),
-            (ours.blocks[-1].around[1].norm.shift, last.output.LayerNorm.bias),
+            (ours.blocks[-1].norm_2.shift, last.output.LayerNorm.bias),
             (ours.pooler.weight, theirs.pooler.dense.weight),
         ]:
             near(mine.grad, other.grad, dtype)
@@ -122,7 +122,7 @@ def test_segments_are_the_first_sentence_where_none_are_given():
 def test_a_copy_is_a_copy_and_keeps_dropout_and_mode():
     theirs = hugging_faces(**drawn_config(3, hidden_dropout_prob=0.3)).train()
     ours = Bert.from_hf(theirs)
-    assert ours.training and ours.config.dropout == ours.dropout.p == ours.blocks[0].around[0].dropout.p == 0.3
+    assert ours.training and ours.config.dropout == ours.dropout.p == ours.blocks[0].dropout.p == 0.3
     before = ours.tokens.weight.clone()
     with torch.no_grad():
         theirs.embeddings.word_embeddings.weight.zero_()

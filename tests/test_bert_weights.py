@@ -20,7 +20,7 @@ def test_every_weight_has_a_name_here():
     sizes, found = from_bert(config, weights)
     assert found.keys() == Bert.from_weights(config, weights).state_dict().keys()
     assert len({our_name(name) for name in weights}) == len(weights)
-    assert our_name("bert.encoder.layer.3.attention.output.LayerNorm.gamma") == "bert.blocks.3.around.0.norm.gain"
+    assert our_name("bert.encoder.layer.3.attention.output.LayerNorm.gamma") == "bert.blocks.3.norm_1.gain"
     assert our_name("encoder.layer.0.attention.output.dense.bias") == "blocks.0.attention.w_o.bias"
     assert our_name("cls.predictions.bias") == "bias" and our_name("qa_outputs.weight") == "readout.weight"
     assert {ours for ours, _ in BERT_SIZES} < sizes.keys() and sizes["pooler"] is True

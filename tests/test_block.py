@@ -7,7 +7,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from course_lib.attention.attention import causal_mask, padding_mask
-from course_lib.attention.block import Block, Decoder, Encoder, FeedForward, LayerNorm, Residual, layer_norm
+from course_lib.attention.block import Block, Decoder, Encoder, FeedForward, GatedFeedForward
+from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.norms import RMSNorm
 from course_lib.inputs.sequences import map_state
 from course_lib.show.record import capture
 
@@ -38,33 +40,7 @@ def agrees(ours, theirs, leaves, tolerance):
         assert_close(mine, other, atol=tolerance * max(1, other.abs().max().item()), rtol=0)
 
 
-# --- norm, feed-forward, residual
-
-
-@exact_or_not
-@pytest.mark.parametrize("shape", [(1, 2), (4, 5, 7), (2, 3, 64), (6,)], ids=str)
-@pytest.mark.parametrize("eps", [1e-5, 1e-3])
-def test_layer_norm_is_torchs(shape, eps, dtype):
-    """layer_norm, LayerNorm: the formula, our layer and PyTorch's give the same."""
-    torch.manual_seed(0)
-    x, layer = drawn(*shape, dtype=dtype), shaken(LayerNorm(shape[-1], eps).to(dtype))
-    theirs = nn.LayerNorm(shape[-1], eps, dtype=dtype)
-    theirs.load_state_dict({"weight": layer.gain, "bias": layer.shift})
-    for ours in (layer(x), layer_norm(x, layer.gain, layer.shift, eps)):
-        agrees(ours, theirs(x), [x], TOLERANCE[dtype])
-        assert_close(
-            torch.autograd.grad(ours.square().sum(), list(layer.parameters())),
-            torch.autograd.grad(theirs(x).square().sum(), list(theirs.parameters())),
-            atol=TOLERANCE[dtype],
-            rtol=TOLERANCE[dtype],
-        )
-
-
-def test_layer_norm_by_hand():
-    x = torch.tensor([1.0, 2.0, 6.0])  # mean 3, variance (4 + 1 + 9) / 3
-    found = layer_norm(x, torch.ones(3), torch.zeros(3), eps=0)
-    assert_close(found, torch.tensor([-2.0, -1.0, 3.0]) / (14 / 3) ** 0.5)
-    assert layer_norm(torch.full((4,), 7.0), torch.ones(4), torch.ones(4)).tolist() == [1] * 4
+# --- feed-forward, and what stands around the parts
 
 
 def test_feed_forward_is_two_matrices_and_a_function_at_each_place_alone():
@@ -79,23 +55,62 @@ def test_feed_forward_is_two_matrices_and_a_function_at_each_place_alone():
         assert grad[:, 2].abs().min() > 0 and grad[:, [0, 1, 3, 4]].abs().max() == 0
 
 
+def test_a_gate_opens_and_closes():
+    """GatedFeedForward, GatedFeedForward.forward: by hand, swish(z) = z sigmoid(z) of one product times the other."""
+    layer = GatedFeedForward(1, 1)
+    for part in layer.parameters():
+        nn.init.ones_(part)
+    x = torch.tensor([[-2.0], [0.0], [3.0]])
+    assert_close(layer(x), x / (1 + torch.exp(-x)) * x)
+    assert [name for name, _ in layer.named_parameters()] == ["w_gate.weight", "w_in.weight", "w_out.weight"]
+
+
 @before_or_after
-def test_a_residual_norms_before_or_after_and_drops_what_is_added(pre_norm):
-    """Residual, Residual.forward: x + f(norm(x)) or norm(x + f(x)), dropout on what is added."""
+def test_each_part_is_added_with_its_norm_before_or_after_and_dropout_falls_on_it(pre_norm):
+    """Block, Block.forward: x + f(norm(x)) or norm(x + f(x)), part by part, from any parts."""
     torch.manual_seed(0)
-    around, x = shaken(Residual(6, 0.5, pre_norm).double()), drawn(2, 3, 6)
+    parts = MultiHead(6, 2, n_kv_heads=1), GatedFeedForward(6, 5), MultiHead(6, 3)
+    block = shaken(Block(*parts, norm=RMSNorm, dropout=0.5, pre_norm=pre_norm).double())
+    x, memory = drawn(2, 3, 6), drawn(2, 4, 6)
 
-    def normed(y):
-        return layer_norm(y, around.norm.gain, around.norm.shift)
+    def looked(f, norm, y, dropped=None):
+        wanted = f(norm(y)) if pre_norm else f(y)
+        if dropped is not None:  # each number is dropped, or doubled
+            assert ((dropped == 0) | ((dropped - 2 * wanted).abs() < 1e-12)).all() and (dropped == 0).any()
+            wanted = dropped
+        return y + wanted if pre_norm else norm(y + wanted)
 
-    around.eval()
-    assert_close(around(x, torch.sin), x + normed(x).sin() if pre_norm else normed(x + x.sin()), atol=1e-12, rtol=0)
-    around.train()
-    with capture(around, "dropout") as maps:
-        out = around(x, torch.ones_like)
-    dropped = maps["dropout"][0]
-    assert set(dropped.unique().tolist()) == {0, 2}  # 1 is dropped, or doubled
-    assert_close(out, x + dropped if pre_norm else normed(x + dropped), atol=1e-12, rtol=0)
+    def by_hand(dropped=(None, None, None)):
+        one = looked(lambda y: parts[0](y, causal=True), block.norm_1, x, dropped[0])
+        two = looked(lambda y: parts[2](y, memory), block.norm_cross, one, dropped[1])
+        return looked(parts[1], block.norm_2, two, dropped[2])
+
+    block.eval()
+    assert_close(block(x, causal=True, memory=memory), by_hand(), atol=1e-12, rtol=0)
+    block.train()
+    with capture(block, "dropout") as maps:
+        out = block(x, causal=True, memory=memory)
+    assert_close(out, by_hand(maps["dropout"]), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("stored_as", ["around.{}.norm", "norms.{}"])
+def test_weights_stored_under_older_names_are_read(cross, stored_as):
+    stack, other = ((Decoder if cross else Encoder)(8, 2, 2, pre_norm=True) for _ in range(2))
+    weights = shaken(stack).state_dict()
+    order = ["norm_1", "norm_cross", "norm_2"] if cross else ["norm_1", "norm_2"]
+    old = {}
+    for name, part in weights.items():
+        for number, norm in enumerate(order):
+            name = name.replace(f".{norm}.", f".{stored_as.format(number)}.")
+        old[name] = part
+    assert old.keys() != weights.keys() and len(old) == len(weights)
+    kept = dict(old)
+    other.load_state_dict(old)
+    assert all(torch.equal(part, weights[name]) for name, part in other.state_dict().items())
+    assert old.keys() == kept.keys()  # what was handed over is as it was
+    with pytest.raises(RuntimeError, match="around.7.norm"):
+        other.load_state_dict(weights | {"blocks.0.around.7.norm.gain": torch.ones(8)})
 
 
 # --- the block beside PyTorch's layers
@@ -158,8 +173,9 @@ def test_the_gradients_of_the_weights_are_torchs_too(kind):
         assert_close(packed, other.in_proj_weight.grad, atol=1e-10, rtol=1e-10)
         assert_close(mine.w_o.weight.grad, other.out_proj.weight.grad, atol=1e-10, rtol=1e-10)
     norms = [part for name, part in theirs.named_children() if name.startswith("norm")]
-    for around, norm in zip(ours.around, norms, strict=True):
-        assert_close((around.norm.gain.grad, around.norm.shift.grad), (norm.weight.grad, norm.bias.grad))
+    mine = [ours.norm_1, ours.norm_cross, ours.norm_2] if cross else [ours.norm_1, ours.norm_2]
+    for own, norm in zip(mine, norms, strict=True):
+        assert_close((own.gain.grad, own.shift.grad), (norm.weight.grad, norm.bias.grad))
     for mine, other in ((ours.feed_forward.w_1, theirs.linear1), (ours.feed_forward.w_2, theirs.linear2)):
         assert_close((mine.weight.grad, mine.bias.grad), (other.weight.grad, other.bias.grad))
 
@@ -167,7 +183,7 @@ def test_the_gradients_of_the_weights_are_torchs_too(kind):
 def test_a_copied_block_is_in_the_mode_of_its_model_and_has_its_dropout():
     theirs = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.3).eval()
     ours = Block.from_torch(theirs)
-    assert not ours.training and {around.dropout.p for around in ours.around} == {0.3}
+    assert not ours.training and ours.dropout.p == 0.3
 
 
 # --- stacks
@@ -239,14 +255,16 @@ def test_a_decoders_cache_gives_what_the_whole_text_gives(pre_norm, cuts):
 @pytest.mark.parametrize(
     "wrong, error, words",
     [
-        (lambda x: Block(8, 2)(x, memory=x), ValueError, "build it with cross=True"),
-        (lambda x: Block(8, 2, cross=True)(x), ValueError, "looks at a memory"),
-        (lambda x: Block(8, 3), ValueError, "multiple of n_heads"),
-        (lambda x: Block(8, 2, d_ff=0), ValueError, "d_ff=0"),
+        (lambda x: Block.from_sizes(8, 2)(x, memory=x), ValueError, "has cross=True. to hand"),
+        (lambda x: Block.from_sizes(8, 2, cross=True)(x), ValueError, "looks at a memory"),
+        (lambda x: Block.from_sizes(8, 3), ValueError, "multiple of n_heads"),
+        (lambda x: Block(8, 2), TypeError, "takes its parts.* Block.from_sizes.8, 2. builds them. Got int"),
+        (lambda x: Block(MultiHead(8, 2), None), TypeError, "Got NoneType"),
+        (lambda x: Block.from_sizes(8, 2, d_ff=0), ValueError, "d_ff=0"),
         (lambda x: Encoder(8, 2, 0), ValueError, "n_layers=0"),
-        (lambda x: LayerNorm(7)(x), ValueError, "LayerNorm needs x of shape"),
         (lambda x: FeedForward(7, 8)(x), ValueError, "FeedForward needs x of shape"),
-        (lambda x: LayerNorm(8)(x.long()), TypeError, "embed token ids first"),
+        (lambda x: GatedFeedForward(7, 8)(x), ValueError, "GatedFeedForward needs x of shape"),
+        (lambda x: FeedForward(8, 8)(x.long()), TypeError, "embed token ids first"),
         (lambda x: Encoder(8, 2, 1)(x, ~causal_mask(5)[None]), ValueError, "Hand over ~mask"),
         (lambda x: Block.from_torch(nn.MultiheadAttention(8, 2)), TypeError, "got MultiheadAttention"),
         (lambda x: Block.from_torch(nn.TransformerEncoderLayer(8, 2, bias=False)), ValueError, "bias=True"),

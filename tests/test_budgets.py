@@ -150,7 +150,7 @@ def test_numerals_count_in_the_whole_notebook():
     "Python 3.11 or newer, PyTorch 2.13.0, CC BY 4.0.",
     "*Run All:* 1.5 minutes on two CPU cores",
     "Read [this](https://example.org/v1.5/a) and https://example.org/2.5 and [that](a-0.5.md).",
-    "<!-- measured:01:bits -->\n| a | 0.5 |\n<!-- /measured -->",
+    "<!-- made:bits -->\n| a | 0.5 |\n<!-- /made -->",
     "1,157 images, 3 of 10, version 1.2.3, GPT-3.5",
 ])  # fmt: skip
 def test_a_marked_decimal_is_allowed(marked):
@@ -169,7 +169,7 @@ def test_a_marked_decimal_is_allowed(marked):
     ("Devlin et al. (2019) had 84.4.\n\nOurs:\n\n| a | 0.5 |", ["0.5"]),
     ("**Ask.** At 1.2?", ["1.2"]),
     ("It takes 1.5 minutes", ["1.5"]),
-    ("<!-- measured:01:bits -->\n0.5\n<!-- /measured -->\n0.6", ["0.6"]),
+    ("<!-- made:bits -->\n0.5\n<!-- /made -->\n0.6", ["0.6"]),
     ("It costs 0.5 $", ["0.5"]),
 ])  # fmt: skip
 def test_a_typed_decimal_is_found(source, found):

@@ -228,12 +228,16 @@ def parts_of(file):
 
 
 def damage(file, tensors=None, drop=(), header=None, run=None, names=False):
-    """Write the run at `file` anew with some tensors set or dropped, and some of its header; with the list of names."""
+    """Write the run at `file` anew with some tensors set or dropped, and some of its header; with the list of names.
+
+    Without its sum, as a file from before there were sums, or of another hand.
+    """
     kept, meta = parts_of(file)
     told = json.loads(meta["run"]) | (run or {})
     if names:
         told["tensors"] = [name for name in told["tensors"] if name not in drop]
     meta = meta | {"run": json.dumps(told)} | (header or {})
+    del meta["sha256"]  # else it would be all that is seen
     save_file({name: t for name, t in (kept | (tensors or {})).items() if name not in drop}, file, metadata=meta)
 
 
@@ -425,3 +429,29 @@ def test_an_error_that_takes_nothing_more_is_told_itself():
 
     with pytest.raises(Frozen, match="mine"):
         fit(nn.Linear(4, 1), batches(), fails, steps=3, device=CPU, progress=False)
+
+
+@pytest.mark.parametrize("where", ["last bytes", "a number in the middle", "the history"])
+def test_a_file_that_was_overwritten_at_its_size_is_refused(tmp_path, where):
+    file = tmp_path / "run"
+    Run(checkpoint=file)
+    whole = file.read_bytes()
+    start = 8 + int.from_bytes(whole[:8], "little")
+    if where == "the history":
+        at = whole.index(b'\\"lr\\": [0.001, ') + len(b'\\"lr\\": [0.001, 0.')
+        changed = whole[:at] + (b"1" if whole[at : at + 1] != b"1" else b"2") + whole[at + 1 :]
+    else:
+        at = len(whole) - 4 if where == "last bytes" else (start + len(whole)) // 2
+        changed = whole[:at] + bytes(byte ^ 1 for byte in whole[at : at + 4]) + whole[at + 4 :]
+    file.write_bytes(changed)
+    assert len(changed) == len(whole) and changed != whole
+    with pytest.raises(ValueError, match="is damaged, it is not what was written: delete it, or name another"):
+        Run(checkpoint=file, steps=STEPS + 1)
+    assert file.read_bytes() == changed
+
+
+def test_a_file_from_before_there_were_sums_is_read(tmp_path):
+    file, whole = tmp_path / "run", Run().state()
+    Run(checkpoint=file)
+    damage(file)
+    assert Run(checkpoint=file).state()[0] == whole[0]

@@ -260,17 +260,6 @@ def test_between_two_measured_numbers_the_smallest_margin_counts():
     assert (comparison["worst"], comparison["worst_bound"], comparison["margin"]) == (2.0, 2.5, 0.5)
 
 
-def test_the_readme_says_mean_and_range_over_the_runs(course, monkeypatch):
-    put(course, "01_a.ipynb", "a")
-    least = {1: 2.5, 2: 3.0, 3: 4.0}
-    faked(monkeypatch, lambda seed, cpu: [said("it learns", value=least[seed], operator="<", bound=9, name="loss")])
-    assert claims.main(["--seeds", "1", "2", "3", "--cpu", "default", "avx2"]) == 0
-    text = numbers.filled("<!-- measured:runs:01:loss --><!-- /measured -->", {})
-    assert "| 01: it learns | loss | 3.17 | 2.50 | 4.00 | 6 |" in text.splitlines()
-    with pytest.raises(ValueError, match="no claim is recorded for '01:bits'"):
-        numbers.filled("<!-- measured:runs:01:loss; 01:bits --><!-- /measured -->", {})
-
-
 # --- what the box says
 
 

@@ -24,6 +24,7 @@ from course_lib.attention.block import Block
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.positions import (
     LearnedPositions,
+    LinearBias,
     RelativeBias,
     SinusoidalPositions,
     alibi_bias,
@@ -131,6 +132,32 @@ def test_multi_head(mask, causal):
     compiles(One(layer), *some)
 
 
+VARIED = {
+    "turn": lambda: {"turn": rotate},
+    "relative": lambda: {"position_bias": RelativeBias(t5_bucket, 32, 4)},
+    "linear": lambda: {"position_bias": LinearBias(4)},
+    "window": lambda: {"window": 2},
+    "groups": lambda: {"n_kv_heads": 2},
+    "all": lambda: {"turn": rotate, "position_bias": LinearBias(4), "window": 3, "n_kv_heads": 1, "d_k": 6, "d_v": 3},
+}
+
+
+@pytest.mark.parametrize("how", VARIED)
+def test_multi_head_varied(how):
+    layer, some = MultiHead(8, 4, **VARIED[how]()).double(), []
+    for b, t in zip(SIZES, LENGTHS, strict=True):
+        some.append((vectors(b, t, 8), None, torch.arange(t) >= torch.randint(t, (b, 1)), True))
+    compiles(One(layer), *some)
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_gpt_varied(heard):
+    model = GPT(GPTConfig(11, 20, 8, 4, n_layers=1), **VARIED["all"]()).double()
+    if heard:
+        model.blocks[0].attention.weights.register_forward_hook(lambda module, seen, weights: weights * 2)
+    compiles(One(model), *[(torch.randint(11, (b, t)), None) for b, t in zip(SIZES, LENGTHS, strict=True)])
+
+
 def test_multi_head_that_is_heard():
     """Whoever listens before the compiler reads the layer is in its graph; who comes later, PyTorch leaves out."""
     layer = MultiHead(4, 2).double()
@@ -140,7 +167,7 @@ def test_multi_head_that_is_heard():
 
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_a_block_that_looks_at_a_memory(pre_norm):
-    block = Block(4, 2, pre_norm=pre_norm, cross=True).double()
+    block = Block.from_sizes(4, 2, pre_norm=pre_norm, cross=True).double()
     some = [
         (vectors(b, t, 4), None, True, vectors(b, 7, 4), torch.rand(b, 7) < 0.7)
         for b, t in zip(SIZES, LENGTHS, strict=True)

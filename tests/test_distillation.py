@@ -1,5 +1,7 @@
 """vision/distillation.py: the two losses by their formulas, and a teacher that stays as it is; bad input."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -74,7 +76,12 @@ def test_a_teacher_that_fails_stays_as_it_is():
         (lambda x, y: hard_distillation(x, y[:3], x), "labels .batch,., not empty; got .6, 4., .6, 4. and .3,."),
         (lambda x, y: hard_distillation(x[:0], y[:0], x[:0]), "not empty; got .0, 4."),
         (lambda x, y: hard_distillation(x, y.double(), x), "a whole number from 0 on; got torch.float64"),
-        (lambda x, y: soft_distillation(x, y, x, temperature=0), "temperature must be above 0"),
+        (lambda x, y: soft_distillation(x, y, x, temperature=0), "temperature must be a number above 0"),
+        (lambda x, y: soft_distillation(x, y, x, temperature=math.inf), "number above 0, .* got temperature=inf"),
+        (lambda x, y: soft_distillation(x, y, x, temperature=math.nan), "number above 0, .* got temperature=nan"),
+        (lambda x, y: soft_distillation(x, torch.where(y == 2, -100, y), x), "from 0 to 3; got -100 ... 3: leave out"),
+        (lambda x, y: hard_distillation(x, torch.full_like(y, -100), x), "from 0 to 3; got -100 ... -100"),
+        (lambda x, y: hard_distillation(x, y + 1, x), "from 0 to 3; got 1 ... 4"),
         (lambda x, y: soft_distillation(x, y, x, weight=1.5), "weight from 0 to 1; got temperature=3.0, weight=1.5"),
     ],
 )

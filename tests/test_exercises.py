@@ -15,10 +15,9 @@ from course_lib import exercises
 from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, questions
 from course_lib.exercises.probes import Case, fresh, not_finite, on, same, tensors
 from course_lib.exercises.slips import Slip, slips
+from course_lib.lesson import limits
 from course_lib.lesson.judge import judge
 from course_lib.lesson.syllabus import LISTED
-
-LONGEST = 300
 
 # The proof that every exercise must pass ------------------------------------------------------------------
 
@@ -55,6 +54,7 @@ def prove(exercise, seeds=(0, 1, 2)):
 @pytest.mark.parametrize("exercise", all_exercises(), ids=lambda exercise: exercise.name)
 def test_every_exercise_is_proved(exercise):
     prove(exercise)
+    assert len(exercise.hints) >= limits.HINTS and len(exercise.mistakes) >= limits.MISTAKES
     assert exercise.lesson in {lesson.slug for lesson in LISTED}
     assert inspect.getsource(exercise.solution)  # solution() shows it
 
@@ -67,7 +67,7 @@ def test_names_differ_over_all_lessons():
 def test_a_file_of_exercises_is_short():
     files = Path(exercises.__file__).parent.glob("*.py")
     lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
-    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+    assert {name: length for name, length in lengths.items() if length > limits.EXERCISE_LINES} == {}
 
 
 # Answers that are none --------------------------------------------------------------------------------------
@@ -116,6 +116,86 @@ def test_nan_of_the_right_shape_is_not_right_in_a_single_case(exercise):
     for case in exercise.cases:
         right = case.ask(exercise.solution, *fresh(case.draw()))
         assert not not_finite(list(right) if isinstance(right, Iterator) else right)
+
+
+def changed(name, old, new):
+    """The solution with one thing changed."""
+    return Slip(((old, new),)).of(find(name).solution)
+
+
+NEARLY = [
+    ("my_masking", "0.15", "0.16", "and `choice` is 0.15"),
+    ("my_masking", "0.15", "0.149", "and `choice` is 0.15"),
+    ("my_masking", "0.8)", "0.81)", "and `kind` is 0.8"),
+    ("my_masking", "0.9)", "0.91)", "and `kind` is 0.9"),
+    ("my_masking", "0.9)", "0.89)", "and `kind` is 0.9"),
+    ("mended_words", "0.15", "0.16", "does not read what it should"),
+    ("mended_words", "0.15", "0.1495", "does not read what it should"),
+    ("mended_words", ">= 0.8", ">= 0.81", "does not read what it should"),
+    ("mended_words", "0.9)", "0.91)", "does not read what it should"),
+    ("mended_words", "return ", "kind.zero_(); return ", "what you were given is not as it was"),
+    ("my_sinusoids", "10000**", "9999**", "for 40 and 14 you are not"),
+    ("my_sinusoids", "return ", "return 1.001 * ", "Print your row 1"),
+    ("my_sinusoids", "return ", "return 1e-4 + ", "Print your row 1"),
+    ("my_sinusoids", "flatten(-2)", "flatten(-2).half()", "Print your row 1"),
+    ("my_shift", "/ 10000 **", "/ 9999 **", "is not table[p + 3]|k = 37 and width 12|width 10 you are not"),
+    ("my_shift", "return shift", "return 1.001 * shift", "M @ table[p] is not table[p + 3]"),
+    ("my_image", "** 0.5)", "** 0.51)", "With P = 64 it is wrong"),
+    ("my_image", "** 0.5)", "** 0.495)", "With P = 64 it is wrong"),
+    ("my_cached", "k.shape[-1] ** 0.5", "(k.shape[-1] / 2)", "Where keys are 7 wide it is wrong"),
+    (
+        "my_forget_product",
+        "prod(dim=1)",
+        "prod(dim=1).squeeze()",
+        "here a batch of one|Here that is a tensor of shape (1, 1)",
+    ),
+    ("my_masked_softmax", "(~mask, 0)", "(~mask, 0).squeeze()", "Here that is a tensor of shape (1, 1, 4)"),
+    ("mended_streams", "(len(ids) - 1)", "(len(ids) - 2)", "Here that is a list of 5|61 characters are five chunks"),
+    ("mended_accuracy", " and len(written) < max_len", "", "With max_len = 2"),
+    ("mended_accuracy", "len(written) < max_len", "len(written) <= max_len", "With max_len = 2"),
+    ("mended_next", "return ", "ids.zero_(); return ", "`ids` is not as it was"),
+    ("mended_next", "return readout(x)", "return readout(x).double()", "(3, 1, 9), float64"),
+    (
+        "mended_decoder",
+        "return readout(x)",
+        "return readout(x).double()",
+        "yours is a tensor of shape (3, 5, 7), float64",
+    ),
+    (
+        "mended_start",
+        "return x + places",
+        "return (x + places).double()",
+        "yours is a tensor of shape (3, 6, 7), float64",
+    ),
+    ("mended_from_torch", "torch.cat([i, f, o, g])", "torch.cat([i, f, o, g]).double()", "w_x (D, 4H)"),
+    ("mended_words", "ids[chosen])", "ids[chosen]).double()", "In single precision (float32) the answer is wrong"),
+    ("my_masked_loss", ".mean()", ".mean().double()", "In single precision (float32) the answer is wrong"),
+    ("my_mask", "padding=0", "padding=3", "where some are left out it is not: there `padding` is 0"),
+    ("my_self_attention", "turn=None", "turn=torch.tanh", "where some are left out it is not: there `turn` is None"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"), NEARLY, ids=[f"{n}: {old} -> {new}" for n, old, new, _ in NEARLY]
+)
+def test_what_is_nearly_right_is_wrong(name, old, new, said):
+    """Each of these passed once: on the inputs that were drawn it gave the right numbers, or all but."""
+    for seed in range(3):
+        verdict = judge(find(name), changed(name, old, new), seed)
+        assert verdict.kind in ("wrong", "error") and any(part in verdict.message for part in said.split("|")), verdict
+
+
+@pytest.mark.parametrize(
+    "exercise", [exercise for exercise in all_exercises() if not exercise.value], ids=lambda exercise: exercise.name
+)
+def test_who_hands_out_one_by_one_returns_nothing(exercise):
+    """A list of what comes was the solution's list in eight exercises."""
+
+    def one_by_one(*args):
+        yield from exercise.solution(*args)
+
+    verdict = judge(exercise, one_by_one)
+    assert verdict.kind == "wrong" and "one by one (by `yield`" in verdict.message
 
 
 def test_a_rate_that_hides_a_division_by_zero_is_not_right():
@@ -319,12 +399,12 @@ def test_slips_are_read_from_text():
 @pytest.mark.parametrize("quiz", all_quizzes(), ids=lambda quiz: quiz.key)
 def test_a_question_gives_reasons_and_no_option_stands_out_by_its_length(quiz):
     assert quiz.lesson in {lesson.slug for lesson in LISTED}
-    assert len(quiz.options) >= 3
+    assert len(quiz.options) >= limits.OPTIONS
     reasons = [reason for _, reason in quiz.options]
     assert len(set(reasons)) == len(reasons), "two options are given the same reason"
-    assert all(len(reason) > 20 for reason in reasons), "a reason says why"
+    assert all(len(reason) >= limits.REASON_CHARACTERS for reason in reasons), "a reason says why"
     lengths = [len(text) for text, _ in quiz.options]
-    assert max(lengths) <= 1.15 * min(lengths), lengths
+    assert max(lengths) <= limits.OPTION_LENGTHS * min(lengths), lengths
 
 
 @pytest.mark.parametrize("extreme", [max, min])

@@ -1,5 +1,7 @@
 """Lesson 05's exercises: they agree with the library, take other right ways, and the planted bug is one."""
 
+import math
+
 import pytest
 import torch
 
@@ -22,6 +24,34 @@ def column_by_column(max_len, d_model):
         wave = torch.sin if i % 2 == 0 else torch.cos
         table[:, i] = wave(torch.arange(max_len) / 10000 ** (i // 2 * 2 / d_model))
     return table
+
+
+def by_exponentials(max_len, d_model):
+    """The Annotated Transformer's way, in single precision."""
+    speeds = torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
+    angles = torch.arange(max_len)[:, None] * speeds
+    table = torch.zeros(max_len, d_model)
+    table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
+    return table
+
+
+def speed_by_speed(max_len, d_model):
+    """Each speed from the one before: what is lost adds up."""
+    speeds = torch.full((d_model // 2,), 10000 ** (-2 / d_model)).cumprod(0).roll(1)
+    speeds[0] = 1
+    angles = torch.arange(max_len)[:, None] * speeds
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+
+
+def block_by_block(k, d_model):
+    angles = [torch.tensor(float(k)) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
+    return torch.block_diag(*(torch.stack([b.cos(), b.sin(), -b.sin(), b.cos()]).view(2, 2) for b in angles))
+
+
+def shift_by_exponentials(k, d_model):
+    row = by_exponentials(abs(k) + 1, d_model)[-1]
+    sin, cos = row[0::2] * (1 if k >= 0 else -1), row[1::2]
+    return torch.block_diag(*torch.stack([cos, sin, -sin, cos], dim=-1).view(-1, 2, 2))
 
 
 def solved_for(k, d_model):
@@ -52,7 +82,12 @@ def sentence_by_sentence(x, w_q, w_k, w_v, turn=None):
     [
         ("my_sinusoids", in_double),
         ("my_sinusoids", column_by_column),
+        ("my_sinusoids", by_exponentials),
+        ("my_sinusoids", speed_by_speed),
+        ("my_sinusoids", lambda max_len, d_model: my_sinusoids(max_len, d_model).double()),
         ("my_shift", solved_for),
+        ("my_shift", block_by_block),
+        ("my_shift", shift_by_exponentials),
         ("my_rotate", lambda x, positions: rotate(x, positions)),
         ("my_rotate", complex_turn),
         ("mended_rotate", my_rotate),

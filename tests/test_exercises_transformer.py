@@ -205,14 +205,14 @@ def test_the_mask_is_the_triangle_and_the_real_columns():
 def test_a_block_of_the_four_parts_is_the_librarys(solved):
     """What the notebook's build does: whichever right parts are put in, the model is the same, and so its gradient."""
     torch.manual_seed(0)
-    block, x = Block(12, 3, pre_norm=True).double(), torch.randn(2, 6, 12, dtype=torch.float64)
+    block, x = Block.from_sizes(12, 3, pre_norm=True).double(), torch.randn(2, 6, 12, dtype=torch.float64)
     block.attention = MultiHead(12, 3, bias=False).double()
     mask = my_mask(torch.tensor([[1, 4, 5, 6, 2, 0], [1, 4, 2, 0, 0, 0]]))
     attention, heads, one = (
         (my_attention, my_heads, my_block) if solved else (query_by_query, head_by_head, in_one_line)
     )
     looked = heads_of(block.attention, attention, heads, mask)
-    ours = one(x, block.around[0].norm, looked, block.around[1].norm, block.feed_forward)
+    ours = one(x, block.norm_1, looked, block.norm_2, block.feed_forward)
     theirs = block(x, mask)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
     weights = list(block.parameters())

@@ -246,8 +246,23 @@ def test_notebooks_without_pictures_are_named(monkeypatch, kept, tmp_path):
     nbformat.write(new_notebook(cells=[new_markdown_cell("# B")]), tmp_path / "02_b.ipynb")
     paths = sorted(tmp_path.glob("*.ipynb"))
     assert frames.standing(paths) == ["01_a.ipynb"]
+    told = frames.told_of(paths)
+    assert told.startswith("Controls stand still in 01: `make frames`") and "\n" not in told
     frames.keep(frames.kept_at(ran, path.name), found)
-    assert frames.standing(paths) == []
+    assert frames.standing(paths) == [] and frames.told_of(paths) == ""
+
+
+def test_pictures_of_another_record_are_not_found(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(told, "ROOT", tmp_path)
+    (tmp_path / "pyproject.toml").write_text("")
+    record = tmp_path / "data" / "records" / "a.json"
+    record.parent.mkdir(parents=True)
+    places = []
+    for text in (None, "{}", '{"a": 1}', "{}"):
+        if text:
+            record.write_text(text)
+        places.append(frames.kept_at(notebook(), "01_a.ipynb"))
+    assert len(set(places)) == 3 and places[1] == places[3]
 
 
 @pytest.mark.slow

@@ -87,6 +87,14 @@ def test_a_temperature_divides_the_logits():
     assert_close(next_probs(logits, 2.0, 4, 0.6), expected, atol=1e-15, rtol=0)
 
 
+@pytest.mark.parametrize("temperature", [0, 1e-30, 0.5, 1])
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_no_probabilities_come_of_broken_logits(temperature, broken):
+    """next_probs: at temperature 0 the best of NaN is no token; the rows beside it are what they were."""
+    found = next_probs(torch.tensor([[1.0, broken, 2.0], [1.0, 3.0, 2.0]]), temperature)
+    assert found[0].isnan().all() and found[1].isfinite().all() and found[1].argmax() == 1
+
+
 def test_knobs_on_extreme_logits():
     for logits in (torch.tensor([3e38, -3e38, 0]), torch.tensor([-math.inf, 2.0, -math.inf]), torch.zeros(1)):
         for temperature in (0, 1e-7, 1, 1e30):
@@ -195,6 +203,15 @@ def test_dropout_is_off_while_it_writes_and_on_again_behind():
     with pytest.raises(ValueError, match="ids from 0 to 10"):
         generate(m.train(), [[11]], 3)
     assert m.training
+
+
+def test_each_part_keeps_its_own_mode():
+    """generate: who freezes the dropout of one block finds it frozen afterwards, and the others at work."""
+    m = model(dropout=0.5).train()
+    m.blocks[0].eval()
+    modes = [part.training for part in m.modules()]
+    generate(m, PROMPTS, 3)
+    assert [part.training for part in m.modules()] == modes and {*modes} == {True, False}
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_its_logits_and_gradients_are_hugging_faces(seed, dtype):
         for logits in (found, expected):
             F.cross_entropy(logits[real].flatten(0, -2), ids[real].flatten()).backward()
         pairs = [(ours.tokens, theirs.transformer.wte), (ours.places, theirs.transformer.wpe)]
-        pairs += [(ours.blocks[0].around[0].norm.gain, theirs.transformer.h[0].ln_1.weight)]
+        pairs += [(ours.blocks[0].norm_1.gain, theirs.transformer.h[0].ln_1.weight)]
         pairs += [(ours.blocks[-1].feed_forward.w_1.bias, theirs.transformer.h[-1].mlp.c_fc.bias)]
         for mine, other in pairs:
             mine, other = (getattr(part, "weight", part).grad for part in (mine, other))
@@ -100,7 +100,7 @@ def test_its_logits_and_gradients_are_hugging_faces(seed, dtype):
 def test_a_copy_is_a_copy_and_keeps_dropout_and_mode():
     theirs = hugging_faces(resid_pdrop=0.3).train()
     ours = GPT.from_hf(theirs)
-    assert ours.training and ours.config.dropout == ours.blocks[0].around[0].dropout.p == 0.3
+    assert ours.training and ours.config.dropout == ours.blocks[0].dropout.p == 0.3
     before = ours.tokens.weight.clone()
     with torch.no_grad():
         theirs.transformer.wte.weight.zero_()

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from course_lib.exercises import Investigation, all_exercises, all_investigations, find_investigation
-from course_lib.lesson import investigate, investigations, solution
+from course_lib.lesson import investigate, investigations, limits, solution
 from course_lib.lesson.investigations import rubric
 from course_lib.lesson.marks import marks
 from course_lib.lesson.syllabus import LISTED
@@ -77,7 +77,7 @@ def test_the_solution_finds_an_exercise_and_an_investigation_by_one_name_each(ou
 @pytest.mark.parametrize("one", all_investigations(), ids=lambda one: one.name)
 def test_an_investigation_says_what_to_vary_what_to_hold_and_what_would_change_ones_mind(one):
     assert one.lesson in {lesson.slug for lesson in LISTED}
-    assert len(one.rubric) >= 3 and len(set(one.rubric)) == len(one.rubric)
+    assert len(one.rubric) >= limits.RUBRIC and len(set(one.rubric)) == len(one.rubric)
     said = " ".join(one.rubric).lower()
     assert all(word in said for word in ("varied", "nothing else", "change my mind", "seeds"))
 

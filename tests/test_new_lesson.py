@@ -51,12 +51,14 @@ SPOKEN = """\
 **Minutes.** 50
 
 </details>"""
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+PICTURE = f'<img alt="one dot" src="data:image/png;base64,{DOT}">'
 CLAIM = {"unrolled": {"claim": "it looks", "holds": True, "values": []}}
 # What is looked at in the copy: each line is true, or the sentence of whoever made it false.
 LOOK = """
     from pathlib import Path
     from course_lib.lesson import progress
-    from course_lib.publish import execute, measured, site, slides
+    from course_lib.publish import blocks, measured, site, slides
     import sys, types
     sys.modules["tests"] = types.ModuleType("tests")  # an installed package is called so too, and would be found first
     sys.modules["tests"].__path__ = ["tests"]
@@ -66,10 +68,11 @@ LOOK = """
     notebook, build = measured.NOTEBOOKS / "17_looking_inside.ipynb", Path("build")
     entry = {"seconds": 6, "peak_mb": 300, "machine": measured.machine(), "report": {}}
     measured.store(notebook.name, entry)
-    execute.refresh_readme()
-    row = next(line for line in measured.README.read_text().splitlines() if line.startswith('| [17 Looking "inside"]'))
-    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/vision/looking_inside.py",
-                 "tests/test_looking_inside.py", "course_lib/exercises/looking_inside.py", "tests/test_exercises.py"):
+    blocks.refresh()
+    text = Path("README.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith('| [17 Looking "inside"]'))
+    assert "What has a network learned, and where?" in row
+    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/vision/looking_inside.py"):
         assert f"]({link})" in row, row
     assert groups.group_of("notebooks/17_looking_inside.ipynb::Cell 0") == "lesson 17_looking_inside"
     in_lab = groups.group_of("tests/browser/test_lessons_in_lab.py::test_it_runs_to_its_end[17_looking_inside]")
@@ -91,6 +94,8 @@ def lesson_17():
     for n in range(5):
         output = new_output("stream", text=f"{n}\n", name="stdout")
         cells.append(new_code_cell(f"# NBVAL_CHECK_OUTPUT\nprint({n})", id=f"print-{n}", outputs=[output]))
+    output = new_output("display_data", {"text/html": PICTURE})
+    cells.append(new_code_cell("draw()", id="drawing", outputs=[output], metadata={"tags": ["cover"]}))
     output = new_output("display_data", {"text/plain": "✓ it looks"}, metadata=CLAIM)
     cells.append(new_code_cell('claim("it looks", True)', id="claim", outputs=[output]))
     return normalise(new_notebook(cells=cells))
@@ -103,8 +108,7 @@ def course(tmp_path_factory):
     for name in ("course_lib", "tests", "notebooks"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, copy)
+        shutil.copy(ROOT / name, copy)
     told = run(copy, "-m", "course_lib.publish.new_lesson", *(f"--{key}={value}" for key, value in BEGIN.items()))
     assert f"notebooks/{NAME}.ipynb" in told and "make experiments LESSON=17" in told
     return copy
@@ -130,7 +134,7 @@ def test_lesson_17_is_begun_and_nobody_meets_it(course):
     run(course, "-m", "ruff", "check", "--quiet", ".")
     run(course, "-m", "ruff", "format", "--check", "--quiet", ".")
     files = ["layering", "exercises", "board", "investigations", "notebooks", "new_lesson", "looking_inside"]
-    told = checked(course, files, "looking or readme or shelf or folder or short or question or numbered or listed")
+    told = checked(course, files, "looking or tables or shelf or folder or short or question or numbered or listed")
     listed = told.partition('to be written: lesson 17, Looking "inside"')[2]
     for path in ("course_lib/vision/looking_inside.py: 2", f"notebooks/{NAME}.ipynb: "):
         assert path in listed
@@ -155,7 +159,7 @@ def test_lesson_17_is_written_and_everywhere(course):
     board = run(course, "-c", textwrap.dedent(LOOK))
     assert '17  Looking "inside"' in board and "○ 0/1" in board.splitlines()[-1]
     files = ["layering", "title_cells", "notebooks", "slides", "budgets", "exercises", "new_lesson", "looking_inside"]
-    told = checked(course, files, "17_ or looking or readme or shelf or folder or short or differ or existing or left")
+    told = checked(course, files, "17_ or looking or tables or shelf or folder or short or differ or existing or left")
     assert "to be written" not in told
 
 
@@ -230,6 +234,18 @@ def test_what_cannot_be_begun_is_refused_in_a_sentence(wrong, sentence, capsys, 
     assert new_lesson.main([f"--{key}={value}" for key, value in (GOOD | wrong).items()]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"Nothing was written: {sentence}") and said.count("\n") == 1
+
+
+def test_a_full_folder_takes_no_more(tmp_path):
+    lesson = Lesson(93, "detr", "Boxes", "What is where?", ("vision/detr.py",))
+    (tmp_path / "course_lib/vision").mkdir(parents=True)
+    for name in ("__init__", *"abcdefghi"):
+        (tmp_path / f"course_lib/vision/{name}.py").touch()
+    assert new_lesson.refused(lesson, "vision", tmp_path) == ""
+    (tmp_path / "course_lib/vision/j.py").touch()
+    assert new_lesson.refused(lesson, "vision", tmp_path).startswith(
+        "the folder vision holds 10 files, as many as one may"
+    )
 
 
 def test_what_is_stopped_in_the_middle_leaves_nothing(tmp_path):

@@ -14,12 +14,12 @@ from zlib import crc32
 import nbformat
 import pytest
 
-from course_lib.publish import measured
+from course_lib.lesson import limits
+from course_lib.publish import blocks, measured
 from course_lib.publish.normalise import KERNEL, NOTEBOOK_METADATA, WIDGET_VIEW, faults
+from course_lib.publish.parts import COVER
 
 NOTEBOOKS = measured.written()
-LARGEST = 1_000_000  # bytes
-COMPARED = 5  # cells that nbval compares, at least, in each lesson
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "notes"}
 FOLDERS = r"(?<![\w./-])/(home|root|work|tmp|Users|private|mnt|var|opt)/\w|\b[A-Z]:\\\w"
 # Names of machines and users that are words too; they tell nothing about who ran the notebook.
@@ -84,7 +84,7 @@ def unbranched(notebook):
 
 def light(notebook):
     size = len(json.dumps(notebook, ensure_ascii=False, indent=1).encode())
-    return [f"{size:,} bytes"] if size >= LARGEST else []
+    return [f"{size:,} bytes"] if size >= limits.NOTEBOOK_BYTES else []
 
 
 def placeless(notebook):
@@ -126,7 +126,7 @@ def compared(notebook):
         tags = cell["metadata"].get("tags", [])
         marked = "NBVAL_CHECK_OUTPUT" in cell["source"] or "nbval-check-output" in tags
         count += marked and any("text" in o or "text/plain" in o.get("data", {}) for o in cell["outputs"])
-    return [] if count >= COMPARED else [f"{count} cells with a compared output, not {COMPARED}"]
+    return [] if count >= limits.COMPARED_CELLS else [f"{count} cells with a compared output, too few"]
 
 
 def slides(notebook):
@@ -202,6 +202,13 @@ def still(notebook):
     ]
 
 
+def covered(notebook):
+    """One cell's picture stands for the lesson on the first page of the site."""
+    tagged = [cell for cell in code_cells(notebook) if COVER in cell["metadata"].get("tags", [])]
+    pictures = [o for cell in tagged for o in cell["outputs"] if "<img" in o.get("data", {}).get("text/html", "")]
+    return [] if len(tagged) == 1 and pictures else [f"{len(tagged)} cells with a picture tagged {COVER}, not one"]
+
+
 def claiming(notebook):
     """It makes claims, each with its sentence, and they hold."""
     claims = measured.records(nbformat.from_dict(notebook), "claim")
@@ -226,7 +233,7 @@ EVERYWHERE = [
     on_python3,
     stateless,
 ]
-EVERYWHERE += [slides, spoken, described, still]
+EVERYWHERE += [slides, spoken, described, still, covered]
 LESSONS_ONLY = [compared, claiming]
 
 
@@ -257,10 +264,11 @@ def test_only_existing_notebooks_are_measured():
     assert measured.read().keys() <= {path.name for path in NOTEBOOKS}
 
 
-def test_the_readme_says_what_was_measured_and_which_lessons_there_are():
-    text = measured.README.read_text(encoding="utf-8")
-    assert {"map", "minutes"} <= {name for _, name, _, _ in measured.BLOCK.findall(text)}
-    assert measured.filled(text, measured.read()) == text, "run `make notebooks`"
+@pytest.mark.parametrize(("paper", "made"), [("README.md", {"map", "minutes"}), ("CONTRIBUTING.md", {"limits"})])
+def test_the_tables_that_are_made_are_as_they_would_be_made_now(paper, made):
+    text = (measured.ROOT / paper).read_text(encoding="utf-8")
+    assert {name for _, name, _ in blocks.BLOCK.findall(text)} == made
+    assert blocks.filled(text) == text, "run `python -m course_lib.publish.blocks`"
 
 
 # --- the checks themselves, shown failing
@@ -307,7 +315,7 @@ def good():
         markdown("# A title\n\nSee the square root in https://example.org/home/page and course_lib/data.", **SLIDE),
         markdown(FOLDED.format("Say hello."), **NOTES),
         *compared_cells,
-        code("draw()", shown(PICTURE), count=6, slideshow={"slide_type": "subslide"}),
+        code("draw()", shown(PICTURE), count=6, slideshow={"slide_type": "subslide"}, tags=[COVER]),
         markdown(FOLDED.format("Point at the curve."), **NOTES),
         code("claim('it learns', True)", shown({"text/plain": "✓"}, **CLAIM), count=7),
     ]
@@ -356,7 +364,7 @@ PLANTED = [
     (unbranched, cell(2, source="# NBVAL_SKIP\ntrain()")),
     (unbranched, cell(2, source="if os.environ.get('CI'): steps = 1")),
     (unbranched, cell(2, metadata={"tags": ["raises-exception"]})),
-    (light, add(code("big", printed("x" * LARGEST)))),
+    (light, add(code("big", printed("x" * limits.NOTEBOOK_BYTES)))),
     (placeless, cell(2, outputs=[printed("saved to /home/ada/course/run")])),
     (placeless, cell(2, outputs=[printed(r"saved to C:\Users\ada")])),
     (placeless, cell(0, source="open('/tmp/x')")),
@@ -373,6 +381,9 @@ PLANTED = [
     (spoken, cell(8, metadata={})),
     (spoken, cell(1, source="Say hello.")),
     (spoken, cell(1, source="")),
+    (covered, cell(7, metadata={})),
+    (covered, cell(7, outputs=[printed("no picture")])),
+    (covered, cell(6, metadata={"tags": [COVER]})),
     (described, cell(7, outputs=[shown({"image/png": "aGVsbG8=", "text/plain": "<Figure>"})])),
     (described, cell(7, outputs=[shown({"text/html": "<img src='data:image/png;base64,x'>"})])),
     (described, cell(7, outputs=[shown({"text/html": "<img alt=' ' src='x.png'>"})])),

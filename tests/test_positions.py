@@ -10,6 +10,7 @@ from torch.testing import assert_close
 from course_lib.attention import positions
 from course_lib.attention.positions import (
     LearnedPositions,
+    LinearBias,
     RelativeBias,
     SinusoidalPositions,
     alibi_bias,
@@ -220,6 +221,21 @@ def test_shaws_buckets():
     assert clipped_bucket(torch.zeros(2, 0, 3, dtype=torch.int32), 1).shape == (2, 0, 3)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
+def test_buckets_of_small_whole_numbers_are_those_of_large_ones(dtype):
+    """clipped_bucket, t5_bucket: in int8 100 + 100 is negative, and so is the opposite of -128."""
+    ends = torch.iinfo(dtype)
+    distance = torch.arange(max(ends.min, -999), min(ends.max, 999) + 1)
+    for bucket in (
+        partial(clipped_bucket, max_distance=100),
+        partial(clipped_bucket, max_distance=300),
+        t5_bucket,
+        partial(t5_bucket, n_buckets=400, max_distance=999),
+        partial(t5_bucket, bidirectional=False),
+    ):
+        assert torch.equal(bucket(distance.to(dtype)), bucket(distance))
+
+
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize(
     "n_buckets, max_distance", [(32, 128), (32, 64), (16, 20), (8, 1000), (4, 3), (64, 4096), (6, 17), (10, 50)]
@@ -296,6 +312,34 @@ def test_a_linear_bias_in_any_precision_at_any_place(dtype):
     assert_close(bias.double(), exact, atol=0, rtol=torch.finfo(dtype).eps)
     assert torch.equal(bias[:, 1000:, 1000:], alibi_bias(5, 30, dtype=dtype))  # it knows distances only
     assert alibi_bias(2, 0).shape == (2, 0, 0) and alibi_bias(2, 1).tolist() == [[[0.0]], [[0.0]]]
+
+
+@pytest.mark.parametrize("n_heads", [1, 3, 8])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, *HALVES])
+def test_a_linear_bias_as_a_module_is_alibis_between_any_places(n_heads, dtype):
+    """LinearBias: `alibi_bias` where places are counted, and for any others what their distances say."""
+    module = LinearBias(n_heads).to(dtype)
+    assert module.slopes.dtype == module(4).dtype == dtype and module.state_dict() == {}
+    tolerance = 2 * torch.finfo(dtype).eps
+    assert_close(module(9), alibi_bias(n_heads, 9, dtype=dtype), atol=0, rtol=tolerance)
+    assert torch.equal(module(torch.tensor([4, 5]), 6), module(6)[:, 4:])
+    queries, keys = torch.randint(50, (2, 4)), torch.randint(50, (2, 5))
+    found = module(queries, keys)
+    assert found.shape == (2, n_heads, 4, 5)
+    slopes = alibi_slopes(n_heads, torch.float64)[:, None, None]
+    wanted = -slopes * (keys[:, None] - queries[..., None]).abs()[:, None]
+    assert_close(found.double(), wanted, atol=0, rtol=tolerance)
+    assert_close(LinearBias(3).half().float().slopes, alibi_slopes(3), atol=0, rtol=0)  # made anew
+
+
+def test_a_relative_bias_between_any_places():
+    module, queries, keys = RelativeBias(t5_bucket, 32, 3), torch.randint(50, (2, 4)), torch.randint(50, (2, 5))
+    torch.nn.init.normal_(module.bias.weight)
+    found = module(queries, keys)
+    assert found.shape == (2, 3, 4, 5)
+    for row in range(2):
+        assert torch.equal(found[row], module(queries[row], keys[row]))
+    assert torch.equal(module(torch.arange(2, 6), torch.arange(6)), module(6)[:, 2:])
 
 
 # --- bad input

@@ -9,7 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbval.plugin import get_sanitize_patterns
 
-from course_lib.publish import execute, frames, measured
+from course_lib.publish import blocks, execute, frames, limits_table, measured
 from course_lib.publish.kernels import run
 from course_lib.publish.normalise import KERNEL, WIDGET_VIEW, as_text, faults, normalise
 
@@ -142,7 +142,7 @@ def course(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     monkeypatch.setattr(measured, "NOTEBOOKS", folder)
     monkeypatch.setattr(measured, "MEASURED", folder / "measured.json")
-    monkeypatch.setattr(measured, "README", folder.parent / "README.md")
+    monkeypatch.setattr(blocks, "ROOT", folder.parent)
     monkeypatch.setattr(frames, "KEPT", folder.parent / "build" / "frames")
     return folder
 
@@ -169,7 +169,8 @@ def test_a_notebook_is_stored_and_measured(course, monkeypatch, capsys):
         REPORT,
     ]
     path = put(course, "01_a.ipynb", *sources)
-    measured.README.write_text("before\n<!-- measured:minutes -->old<!-- /measured -->\nafter\n")
+    paper = course.parent / "README.md"
+    paper.write_text("before\n<!-- made:minutes -->old<!-- /made -->\nafter\n")
 
     assert execute.main([str(path)]) == 0
 
@@ -180,9 +181,9 @@ def test_a_notebook_is_stored_and_measured(course, monkeypatch, capsys):
     assert list(entry["report"]["bits"]["value"]) == ["uniform", "RNN"], "rows stand as the lesson gave them"
     assert 150 < entry["peak_mb"] < 600, "memory that was given back counts too"
     assert entry["seconds"] < 60 and "core" in entry["machine"]
-    readme = measured.README.read_text()
+    readme = paper.read_text()
     assert "[01_a](notebooks/01_a.ipynb)" in readme and "old" not in readme
-    assert readme.startswith("before\n<!-- measured:minutes -->\n") and readme.endswith("<!-- /measured -->\nafter\n")
+    assert readme.startswith("before\n<!-- made:minutes -->\n") and readme.endswith("<!-- /made -->\nafter\n")
     assert sorted(f.name for f in course.iterdir()) == ["01_a.ipynb", "measured.json"]
 
 
@@ -237,30 +238,49 @@ ENTRY = {
 }
 
 
+def test_the_table_of_minutes_is_made_from_what_was_measured(course):
+    put(course, "01_a.ipynb")
+    measured.store("01_a.ipynb", ENTRY | {"peak_mb": 1812})
+    text = blocks.filled("a <!-- made:minutes -->x<!-- /made --> b")
+    assert "| [01_a](notebooks/01_a.ipynb) | 1.2 | 1,812 MB |" in text.splitlines()
+    assert "Measured on: 2 cores, a processor, PyTorch 2." in text.splitlines()
+    assert text.startswith("a <!-- made:minutes -->\n") and text.endswith("\n<!-- /made --> b")
+    assert blocks.filled(text) == text
+
+
+def test_a_block_of_another_name_is_refused():
+    with pytest.raises(ValueError, match="no block `made:bits`; there are: map, minutes, limits"):
+        blocks.filled("<!-- made:bits --><!-- /made -->")
+
+
+def test_only_the_papers_whose_tables_are_old_are_written(course):
+    for name, text in {"README.md": "<!-- made:limits --><!-- /made -->", "CONTRIBUTING.md": "words"}.items():
+        (course.parent / name).write_text(text)
+    assert blocks.refresh() == ["README.md"] and blocks.refresh() == []
+
+
+# --- the tables of limits
+
+
+def test_every_limit_is_told_with_its_reason_and_the_test_that_reads_it():
+    told = limits_table.limits_tables()
+    assert "| slides, at most | 14 |" in told and "| 45 to 75 |" in told and "`utils`" in told
+    rows = [line for line in told.splitlines() if line.startswith("| ") and "---" not in line and "| why |" not in line]
+    named = {name for name in vars(limits_table.limits) if name.isupper()}
+    assert len(rows) == len(named)
+    assert all(re.search(r"\| \S.* \| (\w+\.py(, )?)+ \|$", row) for row in rows)
+
+
 @pytest.mark.parametrize(
-    ("block", "lines"),
+    ("source", "complaint"),
     [
-        (
-            "minutes",
-            [
-                "| [01_a](notebooks/01_a.ipynb) | 1.2 | 812 MB |",
-                "Measured on: 2 cores, a processor, PyTorch 2.",
-            ],
-        ),
-        ("01:time", ["time: 21.4 s"]),
-        ("01:bits", ["|  | bits |", "| uniform | 6 |", "| RNN | 2.30 |"]),
-        ("01:runs", ["| runs | loss | time (s) |", "| plain | 1.90 | 1,200 |", "| clipped | 1.70 |  |"]),
+        ("# --- A\n\n# slides: so\nSLIDES = 14\nWORDS = 3", "limits.WORDS has no comment"),
+        ("# --- A\n\n# slides, at most\nSLIDES = 14", "limits.SLIDES has no comment"),
     ],
 )
-def test_a_block_is_written_from_the_numbers(block, lines):
-    text = measured.filled(f"a <!-- measured:{block} -->x<!-- /measured --> b", {"01_a.ipynb": ENTRY})
-    assert all(line in text.splitlines() for line in lines)
-    assert measured.filled(text, {"01_a.ipynb": ENTRY}) == text
-
-
-def test_a_block_without_a_number_is_refused():
-    with pytest.raises(ValueError, match="there is: map, minutes, 01:bits"):
-        measured.filled("<!-- measured:02:bits --><!-- /measured -->", {"01_a.ipynb": ENTRY | {"report": {"bits": {}}}})
+def test_a_limit_without_a_reason_is_refused(source, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        limits_table.limits_tables(source)
 
 
 def test_a_notebook_that_is_gone_is_forgotten(course):

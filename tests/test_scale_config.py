@@ -4,7 +4,7 @@ import pytest
 
 from course_lib.scale import endings
 from course_lib.scale.__main__ import main, parsed
-from course_lib.scale.config import SIZES, Config, configured, in_words, keep, kept
+from course_lib.scale.config import SIZES, Config, configured, in_words, keep, kept, snapshots_in
 from course_lib.scale.run import check_share
 
 
@@ -36,6 +36,13 @@ def test_a_batch_that_is_asked_for_alone_is_read_in_pieces_that_fit():
         ({"precision": "fp8"}, "--precision must be one of float32, bf16"),
         ({"tokens": 1}, "--tokens must be a whole number, 2 or more"),
         ({"model": "bert", "tokens": 10}, "needs 20 pieces or more"),
+        ({"batch": 1_000_000_000_000}, "--batch must be 1,048,576 or less; got 1,000,000,000,000."),
+        ({"model": "vit", "image": 10**12}, "--image must be 16,384 or less"),
+        (
+            {"model": "vit", "patch": 3},
+            "Images of 8 by 8 are not made of patches of 3: ask for --patch 1 or 2 or 4 or 8",
+        ),
+        ({"model": "vit", "patch": 16}, "Images of 8 by 8 are not made of patches of 16"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(asked, sentence):
@@ -56,6 +63,25 @@ def test_a_run_goes_on_as_it_was_begun_but_may_be_computed_otherwise(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match="is no configuration of a run"):
         keep(config)
+
+
+@pytest.mark.parametrize("left", ["log.jsonl", "step-00000004"])
+def test_a_run_whose_configuration_is_gone_is_refused(tmp_path, left):
+    """It would go on with other settings, and nobody would know."""
+    keep(configured("gpt", out=str(tmp_path)))
+    (tmp_path / left).touch() if "." in left else (tmp_path / left).mkdir()
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(ValueError, match="holds a run, but no config.json that would say which: put the file back, or"):
+        keep(configured("gpt", out=str(tmp_path), lr=5e-6))
+    assert not (tmp_path / "config.json").exists()
+
+
+def test_only_exact_names_are_snapshots(tmp_path):
+    for name in ("step-00000012", "step-00000004", "step-123456789", "step-00000004.bak", "step-4", "step-notes"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "step-00000020").touch()
+    assert list(snapshots_in(tmp_path)) == [4, 12, 123_456_789]
+    assert snapshots_in(tmp_path)[4] == tmp_path / "step-00000004"
 
 
 def test_pieces_are_shared_out_equally_or_the_command_says_how():
@@ -99,6 +125,11 @@ def test_the_command_ends_with_a_sentence_and_a_status(capsys, tmp_path):
     (tmp_path / "empty.txt").touch()
     assert main(["gpt", "--data", str(tmp_path / "empty.txt"), "--out", str(tmp_path / "run")]) == 1
     assert "is empty: there is nothing to learn from." in capsys.readouterr().err
+    (tmp_path / "many.txt").write_text("".join(map(chr, range(0x4E00, 0x4E00 + 20_000))), encoding="utf-8")
+    assert main(["bert", "--data", str(tmp_path / "many.txt"), "--out", str(tmp_path / "run")]) == 1
+    said = capsys.readouterr().err
+    assert "has 19,800 different characters, too many for a BERT's own tokenizer of 2,000 pieces" in said
+    assert "--tokenizer published" in said and "too short" not in said
 
 
 def test_one_process_of_a_launch_speaks(capsys, monkeypatch, tmp_path):

@@ -252,6 +252,51 @@ def test_a_log_loses_what_will_happen_again(tmp_path):
     assert [line["step"] for line in read(tmp_path)] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b'{"step": "four", "loss": 1.0}', b'{"step": 4, "loss": "low"}', b"\x80\xff\x00", b"[4]", b'{"loss": 1.0}', b"4"],
+)
+def test_a_damaged_log_is_told(tmp_path, line):
+    (tmp_path / "log.jsonl").write_bytes(b'{"step": 3, "loss": 1.0}\n' + line + b'\n{"step": 5, "loss": 1.0}\n')
+    for look in (read, lambda out: Journal(out, writes=True, after=3)):
+        with pytest.raises(ValueError, match=r"log.jsonl is damaged: its line 2 is none of a log. Delete it"):
+            look(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("whole", None), ("whole", "yes"), ("splits", None), ("splits", [1]), ("splits", {"train": [{"file": "../a"}]}),
+     ("splits", {"train": [{"tokens": 3}]}), ("dtype", "<f4"), ("dtype", 3), ("vocab_size", None), ("about", None)],
+)  # fmt: skip
+def test_a_damaged_index_is_told(tmp_path, name, value):
+    text_of(tmp_path, range(20))
+    index = json.loads((tmp_path / "index.json").read_text()) | {name: value}
+    if value is None:
+        del index[name]
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    for look in (is_whole, lambda folder: Tokens(folder, "train"), lambda folder: Writer(folder, 1000, {})):
+        with pytest.raises(ValueError, match="index.json is damaged: delete the folder, and it is made again"):
+            look(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"{}", b"[]", b"{", b"\x80", b'{"size": "many"}', b'{"size": 3, "vocab": 4}'])
+def test_a_damaged_tokenizer_is_told(tmp_path, content):
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    for model in ("gpt", "bert")[content.endswith(b"4}") :]:
+        with pytest.raises(ValueError, match="tokenizer.json is damaged: delete the folder .*, and it is made again"):
+            corpus.tokenizer_of(tmp_path, model)
+
+
+@pytest.mark.parametrize("name", ["images.json", "images-train.bin", "labels-validation.npy"])
+@pytest.mark.parametrize("content", [None, b"{}", b"\x80" * 200])
+def test_damaged_images_are_told(tmp_path, name, content):
+    config = configured("vit", out=str(tmp_path))
+    place = corpus.prepare(config, silent)
+    (place / name).unlink() if content is None else (place / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name} is damaged: delete the folder .*, and it is made again"):
+        TASKS["vit"](config, place)
+
+
 def test_without_tensorboard_a_run_that_asks_for_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
     with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):

@@ -1,5 +1,6 @@
 """train: one training in one, two and four processes is one curve; whoever is killed, the rest of it is not lost."""
 
+import json
 import os
 import random
 import shutil
@@ -279,7 +280,9 @@ def test_a_full_disk_of_one_process_ends_all_and_what_was_there_is_whole(whole, 
     assert run(2, *how, "--keep", 99, command=STOP_AT_10)[0].status == 0
     found = run(2, *how, largest={1: 100_000})
     assert [one.status for one in found] == [1, 1], found
-    told = [one.said for one in found if "The snapshot of step 15 could not be written" in one.said]
+    told = [
+        one.said for one in found if "The snapshot of step 15 could not be written (the disk is full, or" in one.said
+    ]
     assert len(told) == 1 and "Traceback" not in "".join(one.said for one in found)
     assert snapshots.newest(out, silent) == 10 and not list(out.glob(".step-*"))
     assert run(1, *how)[0].status == 0
@@ -409,12 +412,64 @@ def test_a_snapshot_of_another_model_changes_nothing(tmp_path):
         torch.testing.assert_close(weight, before[name])
 
 
-def test_a_snapshot_that_is_not_whole_is_passed_over(whole, tmp_path):
+@pytest.mark.parametrize("damage", [lambda old: old[:-100], lambda old: old[:-100] + bytes(100)], ids=["cut", "zeros"])
+def test_a_snapshot_that_is_not_whole_is_passed_over(whole, tmp_path, damage):
     out = tmp_path / "run"
     shutil.copytree(whole("gpt"), out)
     assert snapshots.newest(out, silent) == STEPS
     part = next(snapshots.place_of(out, STEPS).glob("*.distcp"))
-    part.write_bytes(part.read_bytes()[:-100])
+    part.write_bytes(damage(part.read_bytes()))
     said = []
     assert snapshots.newest(out, said.append) == STEPS - EVERY
     assert said == [f"{snapshots.place_of(out, STEPS)} is not whole, and is passed over."]
+
+
+def test_a_run_goes_on_from_the_older_snapshot_where_the_newest_is_garbled(whole, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(whole("gpt"), out)
+    part = next(snapshots.place_of(out, STEPS).glob("*.distcp"))
+    size = part.stat().st_size
+    part.write_bytes(os.urandom(size))
+    [found] = run(1, "gpt", *OFTEN, "--out", out)
+    assert found.status == 0, found
+    assert "is not whole, and is passed over." in found.said and f"Goes on after step {STEPS - EVERY}." in found.said
+    assert same_curve(out, whole("gpt"))
+
+
+def test_a_snapshot_from_before_there_were_sums_is_whole_by_its_sizes(whole, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(whole("gpt"), out)
+    contents = snapshots.place_of(out, STEPS) / "contents.json"
+    contents.write_text(json.dumps({name: size for name, (size, _) in json.loads(contents.read_text()).items()}))
+    assert snapshots.newest(out, silent) == STEPS
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "{", "3", '{"x": 3}', '{"../log.jsonl": null}'])
+def test_a_snapshot_without_its_contents_is_passed_over(whole, tmp_path, content):
+    out = tmp_path / "run"
+    shutil.copytree(whole("gpt"), out)
+    (snapshots.place_of(out, STEPS) / "contents.json").write_text(content)
+    assert snapshots.newest(out, silent) == STEPS - EVERY
+
+
+def test_what_somebody_else_put_there_is_left_alone(whole, tmp_path):
+    """A copy beside the snapshots is no snapshot, and no part of one."""
+    out = tmp_path / "run"
+    shutil.copytree(whole("gpt"), out)
+    others = [out / name for name in ("step-00000004.bak", "step-00000004 copy", "step-notes", ".step-mine.part")]
+    for other in others:
+        shutil.copytree(snapshots.place_of(out, STEPS), other)
+    shutil.rmtree(snapshots.place_of(out, STEPS))
+    [found] = run(1, "gpt", *OFTEN, "--out", out)
+    assert found.status == 0 and "Traceback" not in found.said, found
+    assert all(other.is_dir() for other in others) and snapshots.newest(out, silent) == STEPS
+
+
+def test_weights_that_find_no_room_are_told_in_words(whole, tmp_path):
+    """The last snapshot is there: only the file of weights is larger than may be written."""
+    out = tmp_path / "run"
+    shutil.copytree(whole("gpt"), out)
+    (out / "model.safetensors").unlink()
+    [found] = run(1, "gpt", *OFTEN, "--out", out, largest={0: 100_000})
+    assert found.status == 1 and "Traceback" not in found.said, found
+    assert "model.safetensors could not be written (the disk is full, or" in found.said

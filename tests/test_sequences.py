@@ -14,6 +14,7 @@ from course_lib.inputs.sequences import (
     check_text,
     full_precision,
     map_state,
+    reading,
     select_rows,
     text_places,
     token_ids,
@@ -186,3 +187,21 @@ def test_map_state_keeps_the_form():
 def test_sizes_below_one_are_refused_in_words():
     with pytest.raises(ValueError, match="RNN sizes must be 1 or more; got d_in=3, d_hidden=0."):
         check_sizes("RNN", d_in=3, d_hidden=0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_each_part_comes_out_of_reading_in_its_own_mode(fails):
+    """reading: a frozen dropout inside a model that trains, a training part inside a frozen model, and an error."""
+    for frozen in (0, 2):
+        model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(), nn.Sequential(nn.Dropout(), nn.Linear(2, 2)))
+        model.train(frozen == 0)
+        model[1].train(frozen == 2)
+        modes = [part.training for part in model.modules()]
+        try:
+            with reading(model):
+                assert not any(part.training for part in model.modules())
+                if fails:
+                    raise KeyError("here")
+        except KeyError:
+            assert fails
+        assert [part.training for part in model.modules()] == modes and {*modes} == {True, False}

@@ -1,5 +1,7 @@
 """The pages: what of a notebook goes onto them, what they load, and what is refused in words."""
 
+import base64
+import io
 import json
 import re
 import subprocess
@@ -10,9 +12,10 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from course_lib.exercises import all_quizzes
-from course_lib.publish import claim_page, questions, site, teach
+from course_lib.publish import claim_page, front, measured, questions, site, teach
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.publish.normalise import WIDGET_VIEW
 
@@ -98,7 +101,56 @@ def test_the_first_page_lists_the_lessons_with_their_questions(built):
     assert {"01_a.html", "02_the_end.html"} <= set(first.links)
 
 
-@pytest.mark.parametrize("name", ["index", "01_a", "02_the_end", "search"])
+def test_the_first_page_leads_everybody_within_one_click(built):
+    doors = BeautifulSoup((built / "index.html").read_text(encoding="utf-8"), "html.parser").select(".doors section")
+    ways = {door.h2.text: [link["href"] for link in door.select("a")] for door in doors}
+    assert ways == {
+        "Learn": ["01_a.html", "platforms.html", "reading.html"],
+        "Teach": ["teach.html", "results.html", "claims.html"],
+        "Write": ["contributing.html", "scale.html"],
+    }
+    assert all((built / address).is_file() for addresses in ways.values() for address in addresses)
+
+
+def png(shade):
+    file = io.BytesIO()
+    Image.new("RGB", (60, 20), (shade, 0, 0)).save(file, format="png")
+    return f'<figure><img src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}" alt="shade {shade}">'
+
+
+@pytest.mark.parametrize(("tagged", "found"), [(0, 0), (1, 50), (2, 100)])
+def test_a_lesson_is_listed_with_the_picture_that_it_names_or_its_first(tagged, found, tmp_path):
+    """Tagged, a picture is the lesson's; a cell that is tagged and has none, or no tag at all, leaves the first."""
+    cells = [code("x", display(text_html=png(shade))) for shade in (0, 50, 100)]
+    cells[tagged].metadata["tags"] = ["cover"] if tagged else []
+    notebook = new_notebook(cells=[markdown("# 01 · A & B\n\n**Why?**"), *cells])
+    made = front.page({"01_a.ipynb": notebook}, tmp_path / "covers", "")
+    (picture,) = BeautifulSoup(made, "html.parser").select("ol.lessons img")
+    assert (picture["alt"], picture["width"], picture["height"]) == (f"shade {found}", "60", "20")
+    assert Image.open(tmp_path / picture["src"]).getpixel((0, 0))[0] == found
+    assert "01 · A &amp; B" in made and "<p>Why?</p>" in made
+
+
+def test_a_lesson_without_a_picture_is_listed_without(tmp_path):
+    made = front.page({"01_a.ipynb": new_notebook(cells=[markdown("# 01 · A")])}, tmp_path / "covers", "")
+    assert "<img" not in made and '<a href="01_a.html">01 · A</a>' in made and not (tmp_path / "covers").exists()
+
+
+def test_first_page_and_the_one_about_reading_say_whether_controls_move(built):
+    """This site has no control that stands still."""
+    for name in ("index", "reading"):
+        assert site.MOVE in " ".join(Page((built / f"{name}.html").read_text(encoding="utf-8")).text.split())
+    assert site.STAND in site.papers(["01_a.ipynb"], site.STAND)["reading"]
+
+
+def test_the_page_for_writers_is_the_paper_and_links_to_no_file(built):
+    page = Page((built / "contributing.html").read_text(encoding="utf-8"))
+    assert "make lesson NUMBER=10" in page.text and "slides, at most" in page.text
+    inside = [link.partition("#")[0] for link in page.links if not re.match("https?:|#|$", link)]
+    assert all((built / link).is_file() for link in inside)
+
+
+@pytest.mark.parametrize("name", ["index", "01_a", "02_the_end", *front.AROUND, "search"])
 def test_a_page_loads_what_stands_beside_it_and_nothing_else(built, name):
     loads = [name.partition("?")[0] for name in Page((built / f"{name}.html").read_text(encoding="utf-8")).loads]
     files = [name for name in loads if not name.startswith("data:")]
@@ -176,7 +228,7 @@ def test_code_that_jupyterlab_folds_is_folded_on_the_page(metadata, folded):
 
 
 def test_a_link_leads_to_a_page_or_is_plain_text(page, built):
-    assert "02_the_end.html" in page.links and "the file" in page.text
+    assert "02_the_end.html" in page.links and "as in this, see" in page.text
     inside = [link for link in page.links if not re.match("https?:|#|$", link)]
     assert all((built / link.partition("#")[0]).is_file() for link in inside)
 
@@ -268,7 +320,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, 
 
 def test_the_command_tells_and_fails(tmp_path, monkeypatch, capsys):
     (tmp_path / "01_a.ipynb").write_text(nbformat.writes(new_notebook()), encoding="utf-8")
-    monkeypatch.setattr(site, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(measured, "NOTEBOOKS", tmp_path)
     assert site.main([]) == 1
     assert capsys.readouterr().err.startswith("The pages are left as they were: 01_a.ipynb: its first cell")
 

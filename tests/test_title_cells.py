@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from course_lib.lesson import limits
 from course_lib.publish.measured import MEASURED, written
 
 LESSONS = [path for path in written() if not path.name.startswith("00")]
@@ -28,7 +29,7 @@ def faults(title: str, seconds: float) -> list[str]:
     stated = minutes_stated(title)
     if stated is None:
         found.append("the title cell lacks *Run All:* N minutes on two CPU cores")
-    elif not 0.6 <= stated * 60 / seconds <= 1.6:
+    elif not limits.TITLE_MINUTES[0] <= stated * 60 / seconds <= limits.TITLE_MINUTES[1]:
         found.append(f"the title cell says {stated} minutes, measured were {seconds / 60:.1f}")
     return found
 

@@ -84,7 +84,7 @@ def test_its_logits_and_gradients_are_hugging_faces(seed, dtype):
     embeddings, last = theirs.vit.embeddings, theirs.vit.layers[-1]
     pairs = [(ours.cls, embeddings.cls_token), (ours.places, embeddings.position_embeddings)]
     pairs += [(ours.embed.project.weight, embeddings.patch_embeddings.projection.weight)]
-    pairs += [(ours.encoder.blocks[-1].around[0].norm.gain, last.layernorm_before.weight)]
+    pairs += [(ours.encoder.blocks[-1].norm_1.gain, last.layernorm_before.weight)]
     pairs += [(ours.encoder.blocks[0].attention.w_q.weight, theirs.vit.layers[0].attention.q_proj.weight)]
     pairs += [(ours.encoder.blocks[-1].feed_forward.w_1.bias, last.mlp.fc1.bias)]
     for mine, other in pairs:
@@ -119,7 +119,7 @@ def test_another_resolution_is_hugging_faces(sides, dtype):
 def test_a_copy_is_a_copy_and_keeps_dropout_and_mode():
     theirs = hugging_faces(hidden_dropout_prob=0.3).train()
     ours = ViT.from_hf(theirs)
-    assert ours.training and ours.config.dropout == ours.encoder.blocks[0].around[0].dropout.p == 0.3
+    assert ours.training and ours.config.dropout == ours.encoder.blocks[0].dropout.p == 0.3
     before = ours.places.clone()
     with torch.no_grad():
         theirs.vit.embeddings.position_embeddings.zero_()

@@ -329,3 +329,21 @@ def test_a_file_of_a_vocabulary(tmp_path):
         WordPiece(path)
     with pytest.raises(FileNotFoundError, match="There is no file"):
         WordPiece(tmp_path)
+
+
+def test_json_gives_the_same_tokenizer():
+    text = "the unaffable Ça [MASK] o'er # x"
+    for made in (WordPiece(SMALL), WordPiece(SMALL, uncased=False), WordPiece.train(text * 3, 70)):
+        again = WordPiece.from_json(made.to_json())
+        assert (again.vocab, again.specials, again.uncased) == (made.vocab, made.specials, made.uncased)
+        assert torch.equal(again.encode(text), made.encode(text))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["", "{", "[]", "null", "{}", None, '{"type": "BPE", "vocab": ["a"]}', '{"type": "WordPiece", "vocab": ["a"]}',
+     '{"type": "WordPiece", "vocab": "vocab.txt"}', '{"type": ["WordPiece"], "vocab": []}'],
+)  # fmt: skip
+def test_json_of_something_else_is_refused(wrong):
+    with pytest.raises(ValueError, match="no WordPiece's JSON"):
+        WordPiece.from_json(wrong)

@@ -12,22 +12,14 @@ from course_lib.attention.attention import (
     masked_softmax,
     padding_mask,
 )
-from course_lib.attention.block import (
-    ACTIVATIONS,
-    Block,
-    Decoder,
-    Encoder,
-    FeedForward,
-    LayerNorm,
-    Residual,
-    check_blocks,
-    layer_norm,
-)
+from course_lib.attention.block import ACTIVATIONS, Block, Decoder, Encoder, FeedForward, GatedFeedForward, check_blocks
 from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.norms import LayerNorm, RMSNorm, check_width, layer_norm, rms_norm
 from course_lib.attention.order_model import OrderModel
 from course_lib.attention.positions import (
     PAIRINGS,
     LearnedPositions,
+    LinearBias,
     RelativeBias,
     SinusoidalPositions,
     alibi_bias,
@@ -38,7 +30,7 @@ from course_lib.attention.positions import (
     t5_bucket,
 )
 from course_lib.attention.reach import reach
-from course_lib.attention.transformer import PlacedEmbedding, Transformer, noam_lr, parameter_count
+from course_lib.attention.transformer import PlacedEmbedding, Transformer, parameter_count
 
 __all__ = [
     "ACTIVATIONS",
@@ -50,15 +42,17 @@ __all__ = [
     "DotAttention",
     "Encoder",
     "FeedForward",
+    "GatedFeedForward",
     "GeneralAttention",
     "LayerNorm",
     "LearnedPositions",
+    "LinearBias",
     "MultiHead",
     "OrderModel",
     "PAIRINGS",
     "PlacedEmbedding",
+    "RMSNorm",
     "RelativeBias",
-    "Residual",
     "SelfAttention",
     "SinusoidalPositions",
     "Transformer",
@@ -67,13 +61,14 @@ __all__ = [
     "attend",
     "causal_mask",
     "check_blocks",
+    "check_width",
     "clipped_bucket",
     "layer_norm",
     "masked_softmax",
-    "noam_lr",
     "padding_mask",
     "parameter_count",
     "reach",
+    "rms_norm",
     "rotate",
     "sinusoidal",
     "t5_bucket",

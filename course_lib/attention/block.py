@@ -7,12 +7,12 @@ True = may be attended to.
 from collections.abc import Callable
 from functools import partial
 
-import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.norms import LayerNorm, check_width
 from course_lib.inputs.sequences import check_sizes
 
 ACTIVATIONS = {
@@ -22,33 +22,6 @@ ACTIVATIONS = {
     "relu_squared": lambda x: F.relu(x).square(),
     "silu": F.silu,
 }
-
-
-def layer_norm(x: Tensor, gain: Tensor, shift: Tensor, eps: float = 1e-5) -> Tensor:
-    """gain * (x - mean) / sqrt(variance + eps) + shift, over the width of each place (Ba, Kiros and Hinton, 2016).
-
-    x (..., D), gain and shift (D,) -> (..., D). Mean and variance are sums over the D numbers times 1 / D, the variance
-    too: torch.var divides by D - 1 unless it is told not to.
-    """
-    mean = x.mean(dim=-1, keepdim=True)  # (..., 1)
-    variance = (x - mean).square().mean(dim=-1, keepdim=True)  # (..., 1)
-    return gain * (x - mean) / torch.sqrt(variance + eps) + shift
-
-
-class LayerNorm(nn.Module):
-    """`layer_norm` with a learned gain, at first 1, and shift, at first 0: x (..., D) -> (..., D), by PyTorch's kernel.
-
-    eps is added to the variance. Raises ValueError for x of another width.
-    """
-
-    def __init__(self, d_model: int, eps: float = 1e-5):
-        super().__init__()
-        check_sizes("LayerNorm", d_model=d_model)
-        self.gain, self.shift, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        _check_width(self, x, len(self.gain))
-        return F.layer_norm(x, self.gain.shape, self.gain, self.shift, self.eps)
 
 
 class FeedForward(nn.Module):
@@ -63,55 +36,60 @@ class FeedForward(nn.Module):
         self.w_1, self.w_2, self.activation = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), activation
 
     def forward(self, x: Tensor) -> Tensor:
-        _check_width(self, x, self.w_1.in_features)
+        check_width(self, x, self.w_1.in_features)
         return self.w_2(self.activation(self.w_1(x)))  # (B, T, F) inside
 
 
-class Residual(nn.Module):
-    """What stands around each part f of a block: x + f(x), with a norm (Vaswani et al., 2017, section 3.1).
+class GatedFeedForward(nn.Module):
+    """(swish(x W_gate) * x W_in) W_out, at each place alone (SwiGLU; Shazeer, 2020, equation 6): (B, T, D) -> as x.
 
-        norm(x + f(x))  after the sum, the paper's;   x + f(norm(x))  before f (Xiong et al., 2020, figure 1)
-
-    Dropout falls on what f gives, before it is added (section 5.4). x (B, T, D) -> (B, T, D).
+    One product opens or closes each of the F numbers of the other. swish(z) = z sigmoid(z), PyTorch's silu.
     """
 
-    def __init__(self, d_model: int, dropout: float = 0.0, pre_norm: bool = False):
+    def __init__(self, d_model: int, d_ff: int):
         super().__init__()
-        self.norm, self.dropout, self.pre_norm = LayerNorm(d_model), nn.Dropout(dropout), pre_norm
+        check_sizes("GatedFeedForward", d_model=d_model, d_ff=d_ff)
+        self.w_gate, self.w_in = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_model, d_ff, bias=False)
+        self.w_out = nn.Linear(d_ff, d_model, bias=False)
 
-    def forward(self, x: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.pre_norm:
-            return x + self.dropout(f(self.norm(x)))
-        return self.norm(x + self.dropout(f(x)))
+    def forward(self, x: Tensor) -> Tensor:
+        check_width(self, x, self.w_in.in_features)
+        return self.w_out(F.silu(self.w_gate(x)) * self.w_in(x))  # (B, T, F) inside
 
 
 class Block(nn.Module):
-    """One layer of a Transformer: look at oneself, look at a memory where cross=True, think at each place.
+    """One layer of a Transformer: look at oneself, look at a memory where there is a cross, think at each place.
 
-    Vaswani et al. (2017), section 3.1: without cross the encoder's layer, with cross and causal the decoder's. Lesson
-    07's GPT is causal without cross. d_ff is 4 d_model where None; activation as in `FeedForward`.
-    x (B, T, D), mask as in `MultiHead` and causal for its look at itself, memory (B, S, D) and memory_mask bool (B, S)
-    or (B, T, S) -> (B, T, D). cache: a dict that keeps keys and values between calls: x is then what comes next.
-    `record.capture` hears attention.weights and cross.weights. Raises what MultiHead raises, and ValueError for a
-    memory that is missing or not asked for.
+        x + f(norm(x))  for each part f, the norm before it (Xiong et al., 2020, figure 1), where pre_norm;
+        norm(x + f(x))  else, as in the paper (Vaswani et al., 2017, section 3.1)
+
+    attention: a `MultiHead`, or a module of such arguments that knows its d_model; feed_forward: (B, T, D) -> as x;
+    cross: as attention, or None; norm: d_model -> a norm. Dropout falls on what a part gives, before it is added
+    (section 5.4). `from_sizes` builds the usual parts. The encoder's layer has no cross, the decoder's has one and
+    looks back only (causal); GPT's blocks are causal without a cross.
+    x (B, T, D), mask, causal and places as in `MultiHead` for the look at itself, memory (B, S, D) and memory_mask bool
+    (B, S) or (B, T, S) -> (B, T, D). cache: a dict that keeps keys and values between calls: x is then what comes next.
+    `record.capture` hears attention.weights and cross.weights. Raises what its parts raise, and ValueError or TypeError
+    for parts that are none, and for a memory that is missing or not asked for.
     """
 
     def __init__(
         self,
-        d_model: int,
-        n_heads: int,
-        d_ff: int | None = None,
+        attention: nn.Module,
+        feed_forward: nn.Module,
+        cross: nn.Module | None = None,
+        norm: Callable[[int], nn.Module] = LayerNorm,
         dropout: float = 0.0,
-        activation: Callable[[Tensor], Tensor] = F.relu,
         pre_norm: bool = False,
-        cross: bool = False,
-        d_k: int | None = None,
     ):
         super().__init__()
-        self.attention = MultiHead(d_model, n_heads, d_k)
-        self.cross = MultiHead(d_model, n_heads, d_k) if cross else None
-        self.feed_forward = FeedForward(d_model, 4 * d_model if d_ff is None else d_ff, activation)
-        self.around = nn.ModuleList(Residual(d_model, dropout, pre_norm) for _ in range(2 + cross))
+        _check_parts(attention, feed_forward, cross)
+        self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
+        self.norm_1 = norm(attention.d_model)
+        self.norm_cross = None if cross is None else norm(attention.d_model)
+        self.norm_2 = norm(attention.d_model)
+        self.dropout, self.pre_norm = nn.Dropout(dropout), pre_norm
+        self.register_load_state_dict_pre_hook(_renamed)
 
     def forward(
         self,
@@ -121,13 +99,46 @@ class Block(nn.Module):
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
         cache: dict | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
         _check_memory(self, memory)
         own, read = (None, None) if cache is None else (cache.setdefault(part, {}) for part in ("own", "memory"))
-        x = self.around[0](x, lambda x: self.attention(x, None, mask, causal, own))
+        if self.pre_norm:
+            x = x + self.dropout(self.attention(self.norm_1(x), mask=mask, causal=causal, cache=own, places=places))
+            if self.cross is not None:
+                x = x + self.dropout(self.cross(self.norm_cross(x), memory, memory_mask, cache=read))
+            return x + self.dropout(self.feed_forward(self.norm_2(x)))
+        x = self.norm_1(x + self.dropout(self.attention(x, mask=mask, causal=causal, cache=own, places=places)))
         if self.cross is not None:
-            x = self.around[1](x, lambda x: self.cross(x, memory, memory_mask, cache=read))
-        return self.around[-1](x, self.feed_forward)
+            x = self.norm_cross(x + self.dropout(self.cross(x, memory, memory_mask, cache=read)))
+        return self.norm_2(x + self.dropout(self.feed_forward(x)))
+
+    @classmethod
+    def from_sizes(
+        cls,
+        d_model: int,
+        n_heads: int,
+        d_ff: int | None = None,
+        dropout: float = 0.0,
+        activation: Callable[[Tensor], Tensor] = F.relu,
+        pre_norm: bool = False,
+        cross: bool = False,
+        d_k: int | None = None,
+        **attention,
+    ) -> "Block":
+        """The block of the usual parts: `MultiHead`, for a cross one more, `FeedForward` and `LayerNorm`.
+
+        d_ff is 4 d_model where None; d_k for both looks; attention: what else `MultiHead` takes, for the look at
+        itself: turn, position_bias, window, n_kv_heads, d_v, bias.
+        """
+        own, memory = MultiHead(d_model, n_heads, d_k, **attention), MultiHead(d_model, n_heads, d_k) if cross else None
+        return cls(
+            own,
+            FeedForward(d_model, 4 * d_model if d_ff is None else d_ff, activation),
+            memory,
+            dropout=dropout,
+            pre_norm=pre_norm,
+        )
 
     @classmethod
     def from_torch(cls, layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> "Block":
@@ -137,19 +148,20 @@ class Block(nn.Module):
         TypeError for another layer, ValueError for one without biases.
         """
         cross = _check_copied(layer)
-        d_model, n_heads, d_ff = layer.self_attn.embed_dim, layer.self_attn.num_heads, layer.linear1.out_features
-        ours = cls(d_model, n_heads, d_ff, layer.dropout1.p, layer.activation, layer.norm_first, cross)
-        ours = ours.to(layer.linear1.weight)
-        ours.attention = MultiHead.from_torch(layer.self_attn)
-        norms = [layer.norm1, layer.norm2]
-        if cross:
-            ours.cross = MultiHead.from_torch(layer.multihead_attn)
-            norms.append(layer.norm3)
+        ours = cls(
+            MultiHead.from_torch(layer.self_attn),
+            FeedForward(layer.self_attn.embed_dim, layer.linear1.out_features, layer.activation),
+            MultiHead.from_torch(layer.multihead_attn) if cross else None,
+            dropout=layer.dropout1.p,
+            pre_norm=layer.norm_first,
+        ).to(layer.linear1.weight)
         ours.feed_forward.w_1.load_state_dict(layer.linear1.state_dict())
         ours.feed_forward.w_2.load_state_dict(layer.linear2.state_dict())
-        for around, norm in zip(ours.around, norms, strict=True):
-            around.norm.load_state_dict({"gain": norm.weight, "shift": norm.bias})
-            around.norm.eps = norm.eps
+        norms = [(ours.norm_1, layer.norm1), (ours.norm_2, layer.norm3 if cross else layer.norm2)]
+        norms += [(ours.norm_cross, layer.norm2)] if cross else []
+        for own, norm in norms:
+            own.load_state_dict({"gain": norm.weight, "shift": norm.bias})
+            own.eps = norm.eps
         return ours.train(layer.training)
 
 
@@ -157,7 +169,8 @@ class Encoder(nn.Module):
     """A stack of blocks that look at themselves (Vaswani et al., 2017, section 3.1, left half of figure 1).
 
     x (B, S, D), mask bool (B, S), the real places, or (B, S, S), or None -> (B, S, D). `block`: the further arguments
-    of each `Block`, d_ff, dropout, activation, pre_norm, d_k. With norms before the parts, one stands behind the last.
+    of `Block.from_sizes`: d_ff, dropout, activation, pre_norm, d_k, turn, position_bias (one for all blocks) and the
+    like. With norms before the parts, one stands behind the last.
     """
 
     cross = False  # whether the blocks look at a memory too
@@ -165,7 +178,9 @@ class Encoder(nn.Module):
     def __init__(self, d_model: int, n_heads: int, n_layers: int = 6, **block):
         super().__init__()
         check_sizes(type(self).__name__, n_layers=n_layers)
-        self.blocks = nn.ModuleList(Block(d_model, n_heads, cross=self.cross, **block) for _ in range(n_layers))
+        self.blocks = nn.ModuleList(
+            Block.from_sizes(d_model, n_heads, cross=self.cross, **block) for _ in range(n_layers)
+        )
         self.norm = LayerNorm(d_model) if block.get("pre_norm") else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -190,6 +205,24 @@ class Decoder(Encoder):
         return self.norm(x)
 
 
+def _renamed(block: Block, weights: dict[str, Tensor], prefix: str, *_) -> None:
+    """Give weights that were stored under an older name today's; `Module.load_state_dict` calls it."""
+    norms = ("norm_1", "norm_2") if block.cross is None else ("norm_1", "norm_cross", "norm_2")
+    for number, norm in enumerate(norms):
+        for old in (f"{prefix}around.{number}.norm.", f"{prefix}norms.{number}."):
+            for name in [name for name in weights if name.startswith(old)]:
+                weights[f"{prefix}{norm}.{name.removeprefix(old)}"] = weights.pop(name)
+
+
+def _check_parts(attention: nn.Module, feed_forward: nn.Module, cross: nn.Module | None) -> None:
+    wrong = [part for part in (attention, feed_forward, cross) if not isinstance(part, nn.Module | None)]
+    if wrong or None in (attention, feed_forward):
+        raise TypeError(
+            "Block takes its parts, Block(MultiHead(8, 2), FeedForward(8, 32)); of sizes Block.from_sizes(8, 2) builds "
+            f"them. Got {type((wrong or [None])[0]).__name__}."
+        )
+
+
 def check_blocks(config, **sizes) -> None:
     """Raise ValueError, in words, unless a configuration's blocks can be built, and `sizes` of its own."""
     sizes |= {name: getattr(config, name) for name in ("d_model", "n_heads", "n_layers")}
@@ -211,18 +244,13 @@ def check_blocks(config, **sizes) -> None:
         raise ValueError(f"eps is added to a variance and must be 0 or more; got {config.eps}.")
 
 
-def _check_width(layer: nn.Module, x: Tensor, d_model: int) -> None:
-    if not x.is_floating_point():
-        raise TypeError(f"{type(layer).__name__} needs vectors of real numbers; got {x.dtype}: embed token ids first.")
-    if not x.ndim or x.shape[-1] != d_model:
-        raise ValueError(f"{type(layer).__name__} needs x of shape (..., {d_model}); got {tuple(x.shape)}.")
-
-
 def _check_memory(block: Block, memory: Tensor | None) -> None:
     if block.cross is not None and memory is None:
         raise ValueError("This block looks at a memory (batch, time, width) too, what an encoder gives: hand one over.")
     if block.cross is None and memory is not None:
-        raise ValueError("This block looks at itself alone: build it with cross=True to hand it a memory.")
+        raise ValueError(
+            "This block looks at itself alone: build it with a cross (`from_sizes` has cross=True) to hand it a memory."
+        )
 
 
 def _check_copied(layer: nn.Module) -> bool:

@@ -1,8 +1,11 @@
 """Multi-head attention: many small attentions side by side, each with its own q, k and v. Lesson 06.
 
-Shapes: B batch, T time (T_q queries, T_k keys), D d_model, H heads, d_k width of a query and a key, d_v = D / H width
-of a value. Batch first, always. Masks are boolean, True = may be attended to.
+Shapes: B batch, T time (T_q queries, T_k keys), D d_model, H n_heads, G n_kv_heads, d_k width of a query and a key,
+d_v width of a value. Batch first, always. Masks are boolean, True = may be attended to.
 """
+
+import math
+from collections.abc import Callable
 
 import torch
 import torch.nn as nn
@@ -10,31 +13,52 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.attention.attention import attend
-from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.sequences import check_sizes, transformed, visible
 
 
 class MultiHead(nn.Module):
     """Concat(head_1 ... head_H) W_o, head_i = attend(x W_q_i, m W_k_i, m W_v_i) (Vaswani et al., 2017, section 3.2.2).
 
+    d_k and d_v are d_model / n_heads where None; bias: whether the four linear layers have one. What others vary:
+    n_kv_heads: so many keys and values, each shared by H / G heads (Ainslie et al., 2023, section 2.2), H where None;
+    turn: (q or k, their places) -> as q or k, turned (`rotate`);
+    position_bias: (places of queries, of keys) -> real, to fit (B, H, T_q, T_k), added to the scores (`RelativeBias`);
+    window: how many places a query may look back over, its own among them, and as many ahead unless causal.
+
     x (B, T_q, D) asks; memory m (B, T_k, D), or x itself where None, is looked at; mask bool (B, T_k), the places that
     may be seen, or (B, T_q, T_k) or (1, T_q, T_k), a row for each query; causal=True hides what comes after a query
     -> out (B, T_q, D). A query that may look at nothing gets zeros.
-    cache: a dict that keeps keys and values from call to call. To itself, x is then what comes next in a text of which
-    the cache holds the beginning; a memory is read at the first call and never again.
+    cache: a dict that keeps turned keys and values from call to call. To itself, x is then what comes next in a text of
+    which the cache holds the beginning; a memory is read at the first call and never again.
+    places: where the keys stand, (T_k,) or (B, T_k), those in the cache too; 0 to T_k - 1 where None.
     PyTorch's fused kernel does the work. While a hook listens at `weights` (`record.capture`), `attend` does, in the
-    same pass: weights (B, H, T_q, T_k) are heard there, and a hook that returns others steers the model.
-    Raises ValueError or TypeError, in words, for sizes, shapes and masks that do not fit.
+    same pass: weights (B, H, T_q, T_k) are heard there, and a hook that returns others steers the model. Second
+    derivatives PyTorch refuses for the kernel; `attend` has them, which works under `torch.func` (hessian ...) too.
+    Raises ValueError or TypeError, in words, for sizes, shapes, masks, places and caches that do not fit.
     """
 
-    def __init__(self, d_model: int, n_heads: int, d_k: int | None = None, bias: bool = True):
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_k: int | None = None,
+        bias: bool = True,
+        *,
+        d_v: int | None = None,
+        n_kv_heads: int | None = None,
+        turn: Callable[[Tensor, Tensor], Tensor] | None = None,
+        position_bias: Callable[[Tensor, Tensor], Tensor] | None = None,
+        window: int | None = None,
+    ):
         super().__init__()
-        _check_heads(d_model, n_heads, d_k)
-        self.d_model, self.n_heads = d_model, n_heads
-        d_k = d_model // n_heads if d_k is None else d_k
+        _check_heads(d_model, n_heads, d_k=d_k, d_v=d_v, n_kv_heads=n_kv_heads, window=window)
+        d_k, d_v = (d_model // n_heads if width is None else width for width in (d_k, d_v))
+        self.d_model, self.n_heads, self.n_kv_heads = d_model, n_heads, n_heads if n_kv_heads is None else n_kv_heads
+        self.turn, self.position_bias, self.window = turn, position_bias, window
         self.w_q = nn.Linear(d_model, n_heads * d_k, bias)  # the W_q_i of all heads, one under the other
-        self.w_k = nn.Linear(d_model, n_heads * d_k, bias)
-        self.w_v = nn.Linear(d_model, d_model, bias)
-        self.w_o = nn.Linear(d_model, d_model, bias)
+        self.w_k = nn.Linear(d_model, self.n_kv_heads * d_k, bias)
+        self.w_v = nn.Linear(d_model, self.n_kv_heads * d_v, bias)
+        self.w_o = nn.Linear(n_heads * d_v, d_model, bias)
         self.weights = nn.Identity()  # a named place where a recorder can listen
         for part in (self.w_q, self.w_k, self.w_v, self.w_o):  # as PyTorch's own begins, but for its one joint matrix
             nn.init.xavier_uniform_(part.weight)
@@ -48,45 +72,84 @@ class MultiHead(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
         cache: dict[str, Tensor] | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
-        _check_vectors(self, x, memory)
-        q = self.split(self.w_q(x))  # (B, H, T_q, d_k)
-        k, v = self._seen(x, memory, cache)  # (B, H, T_k, d_k), (B, H, T_k, d_v)
+        _check_vectors(self, x, memory, cache)
+        here, bias = self._order(x, memory, cache, places)  # (T_q,) or (B, T_q), and to fit (B, H, T_q, T_k), or None
+        q = self._turned(self.split(self.w_q(x)), here)  # (B, H, T_q, d_k)
+        k, v = self._seen(x, memory, cache, here)  # (B, G, T_k, d_k), (B, G, T_k, d_v)
         _check_mask(mask, len(x), q.shape[2], k.shape[2])
-        triangle = causal and mask is None and q.shape[2] == k.shape[2] and not self._heard()  # the kernel knows it
-        mask = None if triangle else _allowed(mask, causal, q, k)
-        out = self.heads(q, k, v, mask, triangle)  # (B, H, T_q, d_v)
+        triangle = causal and mask is None and q.shape[2] == k.shape[2] and self._fused(bias)  # the kernel knows it
+        allowed = None if triangle else _allowed(mask, causal, self.window, q, k)
+        out = self.heads(q, k, v, allowed, triangle, bias)  # (B, H, T_q, d_v)
         out = self.w_o(out.transpose(1, 2).flatten(2))  # (B, T_q, D): the heads side by side
-        return out if mask is None else out.masked_fill(~mask.any(dim=-1).transpose(1, 2), 0)
+        return out if mask is None else out.masked_fill(~allowed.any(dim=-1).transpose(1, 2), 0)
 
-    def split(self, x: Tensor) -> Tensor:
-        """Cut the width into heads: (B, T, H * d) -> (B, H, T, d)."""
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+    def split(self, x: Tensor, n_heads: int | None = None) -> Tensor:
+        """Cut the width into heads, H of them where None: (B, T, H * d) -> (B, H, T, d)."""
+        return x.unflatten(-1, (n_heads or self.n_heads, -1)).transpose(1, 2)
 
-    def heads(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """`attend` for every head at once: q (B, H, T_q, d_k), k, v, mask to fit (B, H, T_q, T_k) or None -> q's (d_v).
+    def heads(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        """`attend` for every head at once: q (B, H, T_q, d_k), k, v (B, G, T_k, d) -> (B, H, T_q, d_v).
 
-        causal=True, without a mask and for as many queries as keys, is the mask causal_mask(T).
+        mask and bias to fit (B, H, T_q, T_k), or None. causal=True, without them and for as many queries as keys, is
+        the mask causal_mask(T).
         """
-        if self._heard():
-            out, weights = attend(q, k, v, mask)
+        if self._explicit():
+            shared_by = self.n_heads // self.n_kv_heads
+            k, v = (part if shared_by == 1 else part.repeat_interleave(shared_by, dim=1) for part in (k, v))
+            out, weights = attend(q, k, v, mask, bias)
             heard = self.weights(weights)  # (B, H, T_q, T_k)
             return out if heard is weights else heard.to(v.dtype) @ v
-        if (
-            mask is not None
-        ):  # PyTorch does not say what a row of nothing gives: let it see all, `forward` strikes it out
+        if mask is not None:
+            # PyTorch does not say what a row of nothing gives: let it see all, `forward` strikes it out.
             mask = mask | ~mask.any(dim=-1, keepdim=True)
-        return scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
+        mask = mask if bias is None else _as_numbers(mask, bias.to(q.dtype))
+        shared = self.n_kv_heads < self.n_heads
+        return scaled_dot_product_attention(q, k, v, mask, is_causal=causal, enable_gqa=shared)
 
-    def _heard(self) -> bool:
-        return bool(self.weights._forward_hooks)
+    def _explicit(self) -> bool:
+        """Whether `attend` has to do the work: somebody hears its weights, or `torch.func` may ask for more."""
+        return bool(self.weights._forward_hooks) or not torch.compiler.is_compiling() and transformed()
 
-    def _seen(self, x: Tensor, memory: Tensor | None, cache: dict | None) -> tuple[Tensor, Tensor]:
-        """Keys (B, H, T_k, d_k) and values (B, H, T_k, d_v) of all that may be looked at, from and into the cache."""
+    def _fused(self, bias: Tensor | None) -> bool:
+        """Whether nothing but PyTorch's kernel and its own triangle is needed."""
+        return bias is None and self.window is None and not self._explicit()
+
+    def _order(self, x: Tensor, memory: Tensor | None, cache: dict | None, places: Tensor | None):
+        """Where the queries stand, and what is added to the scores; None where nothing asks for it."""
+        _check_order(self, memory, places)
+        if self.turn is None and self.position_bias is None:
+            return None, None
+        past = cache["k"].shape[2] if cache else 0
+        there = torch.arange(past + x.shape[1], device=x.device) if places is None else places  # (T_k,) or (B, T_k)
+        _check_places(there, len(x), past + x.shape[1])
+        here = there[..., past:]  # (T_q,) or (B, T_q): the queries are the last
+        bias = None if self.position_bias is None else self.position_bias(here, there)
+        _check_bias(bias, len(x), self.n_heads, x.shape[1], past + x.shape[1])
+        return here, bias
+
+    def _turned(self, part: Tensor, here: Tensor | None) -> Tensor:
+        """Queries or keys (B, H or G, T, d_k), told where they stand."""
+        if self.turn is None:
+            return part
+        return self.turn(part, here if here.ndim == 1 else here[:, None])  # the same for all heads
+
+    def _seen(self, x: Tensor, memory: Tensor | None, cache: dict | None, here: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Keys (B, G, T_k, d_k) and values (B, G, T_k, d_v) of all that may be looked at, from and into the cache."""
         if cache and memory is not None:
             return cache["k"], cache["v"]
         source = x if memory is None else memory
-        k, v = self.split(self.w_k(source)), self.split(self.w_v(source))
+        k, v = (self.split(part(source), self.n_kv_heads) for part in (self.w_k, self.w_v))
+        k = self._turned(k, here)
         if cache:
             k, v = torch.cat([cache["k"], k], dim=2), torch.cat([cache["v"], v], dim=2)
         if cache is not None:
@@ -113,27 +176,42 @@ class MultiHead(nn.Module):
         return ours
 
 
-def _allowed(mask: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
+def _allowed(mask: Tensor | None, causal: bool, window: int | None, q: Tensor, k: Tensor) -> Tensor | None:
     """What each query may look at, for all heads: bool, of a shape that fits (B, H, T_q, T_k); None for everything."""
     if mask is not None:
         mask = mask[:, None, None] if mask.ndim == 2 else mask[:, None]  # (B, 1, 1, T_k), (B, 1, T_q, T_k)
     T_q, T_k = q.shape[2], k.shape[2]
-    if not causal or T_q == 1:  # one query is the last in its text: nothing comes after it
+    causal = causal and T_q > 1  # one query is the last in its text: nothing comes after it
+    if not causal and window is None:
         return mask
-    past = torch.ones(1, 1, T_q, T_k, dtype=torch.bool, device=q.device).tril(T_k - T_q)  # the queries are the last
-    return past if mask is None else mask & past
+    near, last = torch.ones(1, 1, T_q, T_k, dtype=torch.bool, device=q.device), T_k - T_q  # the queries are the last
+    if window is not None:
+        near = near.triu(last - window + 1)
+    if causal or window is not None:
+        near = near.tril(last if causal else last + window - 1)
+    return near if mask is None else mask & near
 
 
-def _check_heads(d_model: int, n_heads: int, d_k: int | None) -> None:
-    check_sizes("MultiHead", d_model=d_model, n_heads=n_heads, d_k=1 if d_k is None else d_k)
-    if d_model % n_heads:
+def _as_numbers(mask: Tensor | None, bias: Tensor) -> Tensor:
+    """Mask and bias in one, as the kernel takes them: real (1 or B, 1 or H, T_q, T_k), -inf where nothing is seen."""
+    bias = bias[(None,) * (4 - bias.ndim)]
+    return bias if mask is None else bias.masked_fill(~mask, -math.inf)
+
+
+def _check_heads(d_model: int, n_heads: int, d_k: int | None, d_v: int | None, **others: int | None) -> None:
+    sizes = {"d_model": d_model, "n_heads": n_heads, "d_k": d_k, "d_v": d_v} | others
+    check_sizes("MultiHead", **{name: size for name, size in sizes.items() if size is not None})
+    if d_model % n_heads and None in (d_k, d_v):
         raise ValueError(
             f"The heads share d_model in equal parts: it must be a multiple of n_heads; got d_model={d_model}, "
             f"n_heads={n_heads}."
         )
+    if n_heads % (others["n_kv_heads"] or 1):
+        got = f"n_heads={n_heads}, n_kv_heads={others['n_kv_heads']}"
+        raise ValueError(f"Equal groups of heads share keys: n_heads must be a multiple of n_kv_heads; got {got}.")
 
 
-def _check_vectors(layer: MultiHead, x: Tensor, memory: Tensor | None) -> None:
+def _check_vectors(layer: MultiHead, x: Tensor, memory: Tensor | None, cache: dict | None) -> None:
     for name, part in (("x", x), ("memory", memory)):
         if part is None:
             continue
@@ -146,13 +224,22 @@ def _check_vectors(layer: MultiHead, x: Tensor, memory: Tensor | None) -> None:
                 f"MultiHead needs {name} (batch, time, {layer.d_model}), not empty, and as many memories as x; "
                 f"got {tuple(part.shape)}."
             )
+    if cache and cache["k"].shape[:2] != (len(x), layer.n_kv_heads):
+        (B, G), wanted = cache["k"].shape[:2], (len(x), layer.n_kv_heads)
+        raise ValueError(
+            f"The cache holds (batch, heads) = {(B, G)}, and what comes next needs {wanted}: choose its rows with "
+            "`select_rows(cache, rows)`, or begin with an empty one."
+        )
 
 
 def _check_mask(mask: Tensor | None, B: int, T_q: int, T_k: int) -> None:
     if mask is None:
         return
-    if mask.dtype != torch.bool:
-        raise TypeError(f"A mask is boolean, True = may be attended to; got {mask.dtype}. Compare: ids != padding.")
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        got = getattr(mask, "dtype", type(mask).__name__)
+        raise TypeError(
+            f"A mask is boolean, True = may be attended to, and a tensor; got {got}. Compare: ids != padding."
+        )
     if mask.shape not in ((B, T_k), (B, T_q, T_k), (1, T_q, T_k)):
         raise ValueError(
             f"The mask must be (batch, keys) = {(B, T_k)}, or (batch or 1, queries, keys) = {(B, T_q, T_k)}, as "
@@ -165,6 +252,36 @@ def _check_mask(mask: Tensor | None, B: int, T_q: int, T_k: int) -> None:
                 "The mask lets each place see what comes after it and hides the rest: True means 'may be attended to' "
                 "here, the reverse of nn.MultiheadAttention. Hand over ~mask."
             )
+
+
+def _check_order(layer: MultiHead, memory: Tensor | None, places: Tensor | None) -> None:
+    if memory is not None and not (layer.turn is None and layer.position_bias is None and layer.window is None):
+        raise ValueError(
+            "A memory does not stand in one row with what looks at it: turn, position_bias and window are for a look "
+            "at oneself. Build the layer for the memory without."
+        )
+    if places is not None and layer.turn is None and layer.position_bias is None:
+        raise ValueError("Nothing here asks for places: build MultiHead with a turn or a position_bias.")
+
+
+def _check_places(places: Tensor, B: int, T: int) -> None:
+    if places.shape not in ((T,), (B, T)):
+        raise ValueError(
+            f"places must be (keys,) = {(T,)} or (batch, keys) = {(B, T)}, of what the cache holds too; got "
+            f"{tuple(places.shape)}."
+        )
+
+
+def _check_bias(bias: Tensor | None, *scores: int) -> None:
+    if bias is None:
+        return
+    if not bias.is_floating_point():
+        raise TypeError(f"position_bias must give real numbers, to be added to scores; it gave {bias.dtype}.")
+    sizes = zip(reversed(bias.shape), reversed(scores), strict=False)
+    if bias.ndim > 4 or not all(mine in (1, theirs) for mine, theirs in sizes):
+        raise ValueError(
+            f"position_bias must fit the scores (batch, heads, queries, keys) = {scores}; it gave {tuple(bias.shape)}."
+        )
 
 
 def _check_copied(layer: nn.MultiheadAttention) -> None:

@@ -1,7 +1,7 @@
 """Positions: how a model that reads a set is told the order. Lesson 05.
 
 By what a scheme touches: the input, to which it adds (`sinusoidal`, learned); queries and keys, which it turns
-(`rotate`); the scores, to which it adds (`RelativeBias`, `alibi_bias`).
+(`rotate`); the scores, to which it adds (`RelativeBias`, `LinearBias`). `MultiHead` takes a turn and a position_bias.
 Shapes: B batch, T time (T_q queries, T_k keys), D d_model, H heads, d width of a query or key. A place is a number from
 0; a distance is key place - query place (T5's memory_position - query_position), so what came before is negative.
 """
@@ -100,21 +100,22 @@ def rotate(x: Tensor, positions: Tensor | None = None, base: float = 10000.0, pa
 def clipped_bucket(distance: Tensor, max_distance: int) -> Tensor:
     """Shaw's buckets: one a distance from -k to k, further ones in the outermost (Shaw et al., 2018, section 3.2).
 
-    distance (...), whole numbers -> (...) from 0 to 2k, for k = max_distance: 2k + 1 buckets.
+    distance (...), whole numbers -> int64 (...) from 0 to 2k, for k = max_distance: 2k + 1 buckets.
     """
     _check_distance(distance)
     check_sizes("clipped_bucket", max_distance=max_distance)
-    return distance.clamp(-max_distance, max_distance) + max_distance
+    return distance.long().clamp(-max_distance, max_distance) + max_distance
 
 
 def t5_bucket(distance: Tensor, n_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> Tensor:
     """T5's buckets: near distances one each, further ones in logarithmic steps (Raffel et al., 2020, section 2.1).
 
-    distance (...), whole numbers -> (...) from 0 to n_buckets - 1; max_distance and beyond share the last one. The
-    upper half is for keys after the query; bidirectional=False has every bucket for those before it.
+    distance (...), whole numbers -> int64 (...) from 0 to n_buckets - 1; max_distance and beyond share the last one.
+    The upper half is for keys after the query; bidirectional=False has every bucket for those before it.
     """
     _check_distance(distance)
     _check_t5(n_buckets, max_distance, 2 if bidirectional else 1)
+    distance = distance.long()  # in int8, -128 has no opposite, and in uint8 nothing is below 0
     if bidirectional:
         n_buckets //= 2
         offset, far = torch.where(distance > 0, n_buckets, 0), distance.abs()
@@ -132,8 +133,9 @@ class RelativeBias(nn.Module):
 
     RelativeBias(t5_bucket, 32, n_heads) is T5's. RelativeBias(partial(clipped_bucket, max_distance=16), 33) takes the
     buckets of Shaw, whose own scheme (2018, equations 3 and 4) adds learned vectors to keys and values; this scalar is
-    its common simplification. forward(T_q, T_k=T_q) -> (H, T_q, T_k), queries and keys both counted from 0. All numbers
-    start at 0: as without positions. Raises ValueError for a bucket that is not below n_buckets.
+    its common simplification. All numbers start at 0: as without positions.
+    forward(queries, keys): their places, (T,) or (B, T), or how many they are, counted from 0; keys as queries where
+    None -> (H, T_q, T_k), or (B, H, T_q, T_k). Raises ValueError for a bucket that is not below n_buckets.
     """
 
     def __init__(self, bucket: Callable[[Tensor], Tensor], n_buckets: int, n_heads: int = 1):
@@ -144,9 +146,9 @@ class RelativeBias(nn.Module):
         self.bias = nn.Embedding(n_buckets, n_heads)
         nn.init.zeros_(self.bias.weight)
 
-    def forward(self, T_q: int, T_k: int | None = None) -> Tensor:
-        buckets = self.bucket(_distances(T_q, T_q if T_k is None else T_k, self.bias.weight.device))  # (T_q, T_k)
-        return self.bias(buckets).permute(2, 0, 1)  # (H, T_q, T_k)
+    def forward(self, queries: Tensor | int, keys: Tensor | int | None = None) -> Tensor:
+        buckets = self.bucket(_distances(queries, keys, self.bias.weight.device))  # (..., T_q, T_k)
+        return self.bias(buckets).movedim(-1, -3)  # (..., H, T_q, T_k)
 
 
 def alibi_slopes(n_heads: int, dtype=None, device=None) -> Tensor:
@@ -171,6 +173,28 @@ def alibi_bias(n_heads: int, T: int, dtype=None, device=None) -> Tensor:
     return (-slopes[:, None, None] * _distances(T, T, device).abs()).to(dtype)  # (H, T, T)
 
 
+class LinearBias(nn.Module):
+    """`alibi_bias` between any places: forward(queries, keys) as in `RelativeBias`; nothing is learned.
+
+    The slopes are made anew when the module is converted, for float32 turned into float64 keeps its rounding.
+    """
+
+    def __init__(self, n_heads: int):
+        super().__init__()
+        self.register_buffer("slopes", alibi_slopes(n_heads), persistent=False)
+
+    def forward(self, queries: Tensor | int, keys: Tensor | int | None = None) -> Tensor:
+        slopes = self.slopes.to(torch.promote_types(self.slopes.dtype, torch.get_default_dtype()))[:, None, None]
+        far = _distances(queries, keys, slopes.device).abs()[..., None, :, :]  # (..., 1, T_q, T_k)
+        return (-slopes * far).to(self.slopes.dtype)  # (..., H, T_q, T_k)
+
+    def _apply(self, change, recurse=True):
+        super()._apply(change, recurse)
+        wide = torch.promote_types(self.slopes.dtype, torch.get_default_dtype())
+        self.slopes = alibi_slopes(len(self.slopes), wide).to(self.slopes)
+        return self
+
+
 def _angles(positions: Tensor, d: int, base: float) -> Tensor:
     """t / base^(2i/d) for each place t and pair i: positions (..., T) -> (..., T, d/2)."""
     try:  # in Python's own precision: float32 would be off by 0.0005 at place 8,191
@@ -180,9 +204,17 @@ def _angles(positions: Tensor, d: int, base: float) -> Tensor:
     return positions[..., None] * base ** (-steps / d)
 
 
-def _distances(T_q: int, T_k: int, device=None) -> Tensor:
-    _check_length("T", min(T_q, T_k))
-    return torch.arange(T_k, device=device) - torch.arange(T_q, device=device)[:, None]  # (T_q, T_k)
+def _distances(queries: Tensor | int, keys: Tensor | int | None, device=None) -> Tensor:
+    """Key place - query place, for places (..., T) or so many, counted from 0: (..., T_q, T_k)."""
+    queries, keys = (_counted(places, device) for places in (queries, queries if keys is None else keys))
+    return keys[..., None, :] - queries[..., :, None]
+
+
+def _counted(places: Tensor | int, device) -> Tensor:
+    if isinstance(places, Tensor):
+        return places
+    _check_length("T", places)
+    return torch.arange(places, device=device)
 
 
 def _check_pairs(name: str, d: int) -> None:
@@ -206,7 +238,7 @@ def _check_taught(T: int, max_len: int) -> None:
     if T > max_len:
         raise ValueError(
             f"LearnedPositions was made for {max_len} places, x has {T}: cut x, make max_len larger and train, or use "
-            "a scheme that goes on (SinusoidalPositions, rotate, RelativeBias, alibi_bias)."
+            "a scheme that goes on (SinusoidalPositions, rotate, RelativeBias, LinearBias)."
         )
 
 

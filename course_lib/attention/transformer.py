@@ -1,10 +1,10 @@
 """The Transformer: an encoder and a decoder made of blocks, and nothing that is read in order. Lesson 06.
 
 Shapes: B batch, S source time, T target time, D d_model, H heads, F d_ff, L n_layers, V vocabulary. Batch first.
-Token ids as in `pairs`: 0 padding, 1 start, 2 end, 3 unknown. Padding stands behind a sentence. Its parts lie in
-`multi_head` and `block` and can be had from here.
+Token ids as in `pairs`: 0 padding, 1 start, 2 end, 3 unknown. Padding stands behind a sentence.
 """
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -14,14 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.attention.attention import padding_mask
-from course_lib.attention.block import Block, Decoder, Encoder, FeedForward, LayerNorm, Residual, layer_norm
-from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.block import Decoder, Encoder
 from course_lib.attention.positions import SinusoidalPositions
 from course_lib.inputs.sequences import check_sizes, map_state, token_ids, visible, whole_lengths
 from course_lib.text.pairs import END, PADDING, START
-
-__all__ = ["Block", "Decoder", "Encoder", "FeedForward", "LayerNorm", "MultiHead", "PlacedEmbedding", "Residual"]
-__all__ += ["Transformer", "layer_norm", "noam_lr", "parameter_count"]
 
 
 class PlacedEmbedding(nn.Module):
@@ -62,8 +58,10 @@ class Transformer(nn.Module):
 
     source (B, S), lengths (B) of its real tokens or None (all up to the padding), target_in (B, T), mask bool (B, S)
     where the source may be looked at, None = at every real token -> logits (B, T, V), weights (B, T, S) or None.
-    positions as in `PlacedEmbedding`; shared=True: one vocabulary and one embedding for both sides, as in the paper;
-    `block` as in `Encoder`. The read-out is always the target's embedding, transposed.
+    positions as in `PlacedEmbedding`; where None, the paper's sinusoids, or nothing where a turn or a position_bias
+    tells the order. shared=True: one vocabulary and one embedding for both sides, as in the paper; `block` as in
+    `Encoder`, turn=rotate or position_bias=RelativeBias(t5_bucket, 32, n_heads) for instance, of which each stack has
+    its own. The read-out is always the target's embedding, transposed.
     align: (layer, head) of the cross-attention whose weights are given, None for none; it may be set at any time, and
     `record.capture` hears all of them, at "decoder.blocks.*.cross.weights". While one is named, torch.compile cannot
     make one graph of the model: train with None.
@@ -80,18 +78,21 @@ class Transformer(nn.Module):
         n_heads: int,
         n_layers: int = 6,
         dropout: float = 0.0,
-        positions: Callable[[int], nn.Module] = SinusoidalPositions,
+        positions: Callable[[int], nn.Module] | None = None,
         shared: bool = False,
         align: tuple[int, int] | None = None,
         **block,
     ):
         super().__init__()
         _check_shared(shared, source_vocab, target_vocab)
+        if positions is None:
+            told = any(block.get(scheme) is not None for scheme in ("turn", "position_bias"))
+            positions = nn.Identity if told else SinusoidalPositions
         self.encoder = Encoder(d_model, n_heads, n_layers, dropout=dropout, **block)
-        self.decoder = Decoder(d_model, n_heads, n_layers, dropout=dropout, **block)
-        for weight in self.parameters():
-            if weight.ndim > 1:
-                nn.init.xavier_uniform_(weight)  # as torch.nn.Transformer begins
+        self.decoder = Decoder(d_model, n_heads, n_layers, dropout=dropout, **copy.deepcopy(block))
+        for part in self.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.xavier_uniform_(part.weight)  # as torch.nn.Transformer begins
         self.source = PlacedEmbedding(source_vocab, d_model, dropout, positions, "The source")
         self.target = PlacedEmbedding(target_vocab, d_model, dropout, positions, "The target")
         if shared:
@@ -156,15 +157,6 @@ class Transformer(nn.Module):
             return self.target.readout(self.decoder(x, memory, mask, cache)), heard[0]
         finally:
             listener.remove()
-
-
-def noam_lr(step: int, d_model: int, warmup: int = 4000) -> float:
-    """D^-0.5 min(step^-0.5, step warmup^-1.5): up in a line, down as a root (Vaswani et al., 2017, section 5.3, eq. 3).
-
-    step counts from 1; the top is (D warmup)^-0.5, at step = warmup. Raises ValueError for a step or size below 1.
-    """
-    check_sizes("noam_lr", step=step, d_model=d_model, warmup=warmup)
-    return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
 def parameter_count(vocab_size: int, d_model: int, n_heads: int, d_ff: int, n_layers: int, d_k: int | None = None):

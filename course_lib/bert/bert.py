@@ -13,7 +13,8 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.attention.block import ACTIVATIONS, Block, LayerNorm, check_blocks
+from course_lib.attention.block import ACTIVATIONS, Block, check_blocks
+from course_lib.attention.norms import LayerNorm
 from course_lib.inputs.sequences import check_sizes, token_ids
 from course_lib.weights.bert_weights import check_class, from_bert
 
@@ -79,7 +80,7 @@ class Bert(nn.Module):
         self.segments = nn.Embedding(config.n_segments, config.d_model)  # S
         self.norm, self.dropout = LayerNorm(config.d_model), nn.Dropout(config.dropout)
         sizes = (config.d_model, config.n_heads, config.d_ff, config.dropout, ACTIVATIONS[config.activation])
-        self.blocks = nn.ModuleList(Block(*sizes) for _ in range(config.n_layers))
+        self.blocks = nn.ModuleList(Block.from_sizes(*sizes) for _ in range(config.n_layers))
         self.pooler = nn.Linear(config.d_model, config.d_model) if config.pooler else None
         begin(self, config.eps)
 

@@ -11,7 +11,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.attention.block import ACTIVATIONS, LayerNorm
+from course_lib.attention.block import ACTIVATIONS
+from course_lib.attention.norms import LayerNorm
 from course_lib.bert.bert import Bert, BertConfig, begin, filled
 from course_lib.inputs.sequences import check_sizes, visible
 from course_lib.weights.bert_weights import check_class, from_bert

@@ -17,6 +17,7 @@ from course_lib.attention.block import Block
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import MaskedWords
 from course_lib.bert.masked_words import Masked, masked
+from course_lib.inputs.sequences import reading
 from course_lib.language.muon import Muon, split
 from course_lib.text.wordpiece import Read, WordPiece
 
@@ -69,12 +70,11 @@ def masked_bits(model: nn.Module, ids: Tensor, tokenizer: WordPiece, seed: int =
     15 of 100 pieces are asked for, the same ones for the same seed, and each is a [MASK]: one that was left as it is,
     as in training, could be copied. Raises ValueError for a text shorter than a row.
     """
-    ids, device, training = torch.as_tensor(ids), model.bias.device, model.training
+    ids, device = torch.as_tensor(ids), model.bias.device
     room = model.bert.max_len - 3
     _check_spans(ids, 1, room + 3)
     generator, total, n = torch.Generator().manual_seed(seed), 0.0, 0
-    model.eval()
-    try:
+    with reading(model):
         for rows in ids.unfold(0, room, room).split(32):  # (32, room)
             row = masked(
                 spans(*rows.split([room // 2, room - room // 2], dim=1), tokenizer),
@@ -85,8 +85,6 @@ def masked_bits(model: nn.Module, ids: Tensor, tokenizer: WordPiece, seed: int =
             logits = model(*(part.to(device) for part in (row.ids, row.segments, row.mask, row.places)))
             logits = logits[0] if isinstance(logits, tuple) else logits
             total, n = total + F.cross_entropy(logits, row.answers.to(device), reduction="sum"), n + len(row.answers)
-    finally:
-        model.train(training)
     return float(total) / n / math.log(2)
 
 
@@ -102,7 +100,7 @@ def small_bert(vocab_size: int, max_len: int, d_model: int, n_heads: int, n_laye
     stayed at guessing how frequent each piece is; which of the three it was has not been tested.
     """
     model = MaskedWords(Bert(BertConfig(vocab_size, max_len, d_model, n_heads, n_layers, dropout)), pairs=True)
-    fresh = nn.ModuleList(Block(d_model, n_heads, activation=F.gelu) for _ in range(n_layers))
+    fresh = nn.ModuleList(Block.from_sizes(d_model, n_heads, activation=F.gelu) for _ in range(n_layers))
     model.bert.blocks.load_state_dict(fresh.state_dict())
     model.transform.reset_parameters()
     return model

@@ -8,7 +8,7 @@ import operator
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import NO_GRADIENT, Case, on, pulled, tensors
+from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, Case, on, pulled, tensors
 from course_lib.exercises.slips import slips
 
 
@@ -87,6 +87,7 @@ MASKED = Exercise(
         Case(
             lambda: tuple(a.expand(2, 3, 5) for a in masked()), "With more dimensions, (2, 3, 5), the answer is wrong."
         ),
+        Case(lambda: (torch.randn(1, 1, 4).double(), torch.ones(1, 1, 4, dtype=torch.bool)), OTHER_SIZES),
         Case(masked, NO_GRADIENT, ask=pulled),
     ),
     hints=(

@@ -21,9 +21,15 @@ def my_masking(ids, special, mask_id, choice, kind, other):
 
 
 def grid(B: int, T: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two draws (B, T) that look random and hold every pair of twentieths alike: so each rule has its places."""
+    """Two draws (B, T) that look random and hold every pair of twentieths alike: so each rule has its places.
+
+    Just below and just above 0.15, and 0.8 and 0.9, lies one: so a threshold that is a little off shows.
+    """
     both = (torch.randperm(B * T) % 400).view(B, T)
-    return (both // 20 + 0.5) / 20, (both % 20 + 0.5) / 20
+    twentieths = torch.arange(20)
+    low, high = (twentieths + 0.004) / 20, (twentieths + 0.996) / 20  # (20,): near an end of each
+    odd = twentieths % 2 == 1
+    return torch.where(odd, low, high)[both // 20], torch.where(odd, high, low)[both % 20]
 
 
 def hidden(B=8, T=50, first=0, mask_id=3):

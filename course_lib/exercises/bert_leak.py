@@ -53,9 +53,9 @@ def loss(answer, *arguments):
     return answer(reader(tokens, out), *given)
 
 
-def afterwards(answer, ids, *arguments):
-    """For `Case.ask`: the loss, and the texts after the call."""
-    return loss(answer, ids, *arguments), ids
+def afterwards(answer, *arguments):
+    """For `Case.ask`: the loss, and the texts and draws after the call."""
+    return loss(answer, *arguments), *arguments
 
 
 def gradient(answer, *arguments):
@@ -87,7 +87,11 @@ WORDS = Exercise(
     in_place=True,  # it must not change its texts; a case says what that would do
     cases=(
         Case(batch, which_part, loss),
-        Case(batch, "The loss is right, and `ids` is not as it was before the call. Leave it as it is.", afterwards),
+        Case(
+            batch,
+            "The loss is right, and what you were given is not as it was before the call. Leave it as it is.",
+            afterwards,
+        ),
         Case(lambda: batch(1, 400), OTHER_SIZES, loss),
         Case(batch, NO_GRADIENT, gradient),
         Case(lambda: batch(dtype=torch.float32), SINGLE, loss),

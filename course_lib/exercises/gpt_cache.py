@@ -97,6 +97,7 @@ CACHED = Exercise(
             "Keys and values of old places are computed anew in yours. Take them from the cache as they are.",
             read_with_other_matrices,
         ),
+        Case(lambda: text(D=5, d=7), "Where keys are 7 wide it is wrong, 4 wide it is right: divide by √d.", read),
         Case(text, NO_GRADIENT, gradient),
         Case(lambda: text(dtype=torch.float32), SINGLE, read),
     ),
@@ -165,11 +166,12 @@ def mended_next(ids, cache, tokens, places, look, readout):
     return readout(x)
 
 
-def writer(B=3, chunks=(3, 1, 2, 1), D=6, V=9, places=11):
+def writer(B=3, chunks=(3, 1, 2, 1), D=6, V=9, places=11, dtype=torch.float64):
     """Ids (B, T), cut so, and what the step is given: tables, matrices of the head, and of the readout."""
     shapes = "V D, P D, D D, D D, D D, D V"
     sizes = {"B": B, "D": D, "V": V, "P": places}
-    return torch.randint(V, (B, sum(chunks))), chunks, list(tensors(shapes, sizes=sizes, scale=1.0)())
+    given = [a.to(dtype) for a in tensors(shapes, sizes=sizes, scale=1.0)()]
+    return torch.randint(V, (B, sum(chunks))), chunks, given
 
 
 def steps(answer, ids, chunks, given):
@@ -184,6 +186,11 @@ def steps(answer, ids, chunks, given):
         return seen
 
     return [answer(part, cache, tokens, places, look, lambda x: x @ out) for part in ids.split(list(chunks), dim=1)]
+
+
+def ids_after(answer, ids, chunks, given):
+    """For `Case.ask`: the logits of each call, and the texts after all of them."""
+    return steps(answer, ids, chunks, given), ids
 
 
 def which_call(answer, solution, arguments):
@@ -206,6 +213,8 @@ NEXT = Exercise(
         Case(writer, which_call, steps),
         Case(lambda: writer(1, (1, 1, 1), 4), "With one text and one token at a time it is wrong.", steps),
         Case(lambda: writer(2, (1, 3, 4, 3)), "Up to the last place of the table it is wrong.", steps),
+        Case(writer, "The logits are right, and `ids` is not as it was before the call. Leave it as it is.", ids_after),
+        Case(lambda: writer(dtype=torch.float32), SINGLE, steps),
     ),
     stub=broken_next,
     hints=(

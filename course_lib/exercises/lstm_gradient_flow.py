@@ -10,6 +10,7 @@ import torch
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import (
     NO_GRADIENT,
+    OTHER_SIZES,
     SINGLE,
     Case,
     is_number,
@@ -107,6 +108,7 @@ PRODUCT = Exercise(
         Case(lambda: gates(shut=(2,)), "A gate that is shut (0) before the window spoils yours: divide nothing away."),
         Case(lambda: gates(lag=7), "For lag = T all gates multiply. Yours loses its way at the run's beginning."),
         Case(lambda: gates(lag=0), "For lag 0 no gate lies between c_T and itself: the answer is ones, (B, H)."),
+        Case(lambda: (gates()[0][:1, :, :1], 3), OTHER_SIZES),
         Case(gates, NO_GRADIENT, ask=pulled),
         Case(lambda: (gates()[0].float(), 3), SINGLE),
     ),

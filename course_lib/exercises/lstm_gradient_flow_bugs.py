@@ -6,7 +6,7 @@ The notebook holds the broken functions word for word, each under the name of it
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import Case, first_step, narrowed, on
+from course_lib.exercises.probes import SINGLE, Case, first_step, narrowed, on
 from course_lib.exercises.slips import slips
 from course_lib.recurrent.lstm import lstm_step
 
@@ -91,8 +91,8 @@ def mended_from_torch(cell):
     return w_x, w_h, reordered(cell.bias_ih) + reordered(cell.bias_hh)
 
 
-def a_cell():
-    return (torch.nn.LSTMCell(3, 4, dtype=torch.float64),)
+def a_cell(dtype=torch.float64):
+    return (torch.nn.LSTMCell(3, 4, dtype=dtype),)
 
 
 def cell_afterwards(answer, cell):
@@ -108,6 +108,7 @@ FROM_TORCH = Exercise(
     cases=(
         Case(a_cell, "Afterwards PyTorch's cell is not what it was: copy its weights, do not write.", cell_afterwards),
         Case(a_cell, "Try nn.LSTMCell beside `lstm_step` on one input, with all weights zero but one: which is wrong?"),
+        Case(lambda: a_cell(torch.float32), SINGLE),
     ),
     stub=broken_from_torch,
     hints=(

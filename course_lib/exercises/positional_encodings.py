@@ -99,10 +99,13 @@ ATTENTION = Exercise(
 )
 
 
-def single(answer, *arguments):
-    """For `Case.ask`: what comes back in single precision, for somebody may well have worked in double."""
+ROUNDED = 5e-6  # tolerance: five times what any order of operations loses in single precision
+
+
+def wide(answer, *arguments):
+    """For `Case.ask`: what comes back in double precision, for one may have worked in it, another in single."""
     result = answer(*arguments)
-    return result.float() if isinstance(result, Tensor) and result.is_floating_point() else result
+    return result.double() if isinstance(result, Tensor) and result.is_floating_point() else result
 
 
 def my_sinusoids(max_len, d_model):
@@ -117,9 +120,14 @@ SINUSOIDS = Exercise(
     solution=my_sinusoids,
     returns="a row for each place, real numbers (max_len, d_model)",
     cases=(
-        Case(lambda: (12, 8), "Print your row 1: it should be sin 1, cos 1, sin 0.1, cos 0.1, sin 0.01 ...", single),
-        Case(lambda: (40, 14), "For 12 places and width 8 you are right, for 40 and 14 you are not.", single),
-        Case(lambda: (1, 2), "For one place and one pair the table is [[0, 1]]: sin 0 and cos 0.", single),
+        Case(
+            lambda: (12, 8),
+            "Print your row 1: it should be sin 1, cos 1, sin 0.1, cos 0.1, sin 0.01 ...",
+            wide,
+            ROUNDED,
+        ),
+        Case(lambda: (40, 14), "For 12 places and width 8 you are right, for 40 and 14 you are not.", wide, ROUNDED),
+        Case(lambda: (1, 2), "For one place and one pair the table is [[0, 1]]: sin 0 and cos 0.", wide, ROUNDED),
     ),
     hints=(
         "One angle for each place t and pair i: t / 10000^(2i/D), a table (max_len, D/2).",

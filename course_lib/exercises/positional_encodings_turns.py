@@ -6,7 +6,7 @@ The notebook holds the broken function word for word, under the name of its exer
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.positional_encodings import single
+from course_lib.exercises.positional_encodings import ROUNDED, wide
 from course_lib.exercises.probes import NO_GRADIENT, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
@@ -28,11 +28,22 @@ SHIFT = Exercise(
     returns="one matrix, real numbers (d_model, d_model)",
     cases=(
         Case(
-            lambda: (3, 6), "M @ table[p] is not table[p + 3]. Try d_model = 2: sin and cos of one single hand.", single
+            lambda: (3, 6),
+            "M @ table[p] is not table[p + 3]. Try d_model = 2: sin and cos of one single hand.",
+            wide,
+            ROUNDED,
         ),
-        Case(lambda: (-5, 10), "For k = 3 and width 6 you are right, for k = -5 and width 10 you are not.", single),
-        Case(lambda: (40, 2), "For one pair, d_model = 2, and k = 40 it is wrong.", single),
-        Case(lambda: (0, 4), "For k = 0 nothing moves: M is the unit matrix.", single),
+        Case(
+            lambda: (-5, 10), "For k = 3 and width 6 you are right, for k = -5 and width 10 you are not.", wide, ROUNDED
+        ),
+        Case(lambda: (40, 2), "For one pair, d_model = 2, and k = 40 it is wrong.", wide, ROUNDED),
+        Case(lambda: (0, 4), "For k = 0 nothing moves: M is the unit matrix.", wide, ROUNDED),
+        Case(
+            lambda: (37, 12),
+            "For small k you are right, for k = 37 and width 12 each angle is a little off.",
+            wide,
+            ROUNDED,
+        ),
     ),
     hints=(
         "Take one pair: from sin a and cos a make sin(a + b) and cos(a + b), with b = k / 10000^(2i/D).",

@@ -37,11 +37,13 @@ class Case(NamedTuple):
     says  the sentence for who is wrong here in an unknown way, or says(answer, solution, arguments), which finds it
     ask   ask(answer, *arguments) makes the call, where it is not just answer(*arguments); an iterator is compared
           only as far as it takes
+    tolerance  how far the results may lie apart, and ten times as far in proportion; float32 has a wider one of its own
     """
 
     draw: Callable[[], tuple]
     says: str | Callable[[Callable, Callable, tuple], str]
     ask: Callable = call
+    tolerance: float = 1e-6
 
 
 def fault(cases: Iterable[Case], solution: Callable, mistakes: Iterable[tuple], answer, returns: str) -> str | None:
@@ -51,7 +53,7 @@ def fault(cases: Iterable[Case], solution: Callable, mistakes: Iterable[tuple], 
         arguments = case.draw()
         right, got = _result(case, solution, arguments), _result(case, answer, arguments)
         tried.insert(0, (case, arguments, got))
-        if same(got, right):
+        if same(got, right, case.tolerance):
             continue
         for wrong, message in mistakes:
             if all(_agrees(wrong, *trial) for trial in tried):
@@ -64,7 +66,33 @@ def fault(cases: Iterable[Case], solution: Callable, mistakes: Iterable[tuple], 
             return f"Return {returns}. Here that is {misfit[1]}; yours is {misfit[0]}."
         says = case.says if isinstance(case.says, str) else case.says(answer, solution, arguments)
         return f"{not_finite(got)}{says}"
+    return _wrong_default(cases, solution, answer)
+
+
+def _wrong_default(cases, solution, answer) -> str | None:
+    """What is wrong where the answer is not handed what the solution has as a default, in a sentence, or None."""
+    parameters = list(inspect.signature(solution).parameters.values())
+    defaults = [p for p in parameters if p.default is not p.empty]
+    if not defaults:
+        return None
+
+    def shorter(*given):
+        while given and parameters[len(given) - 1] in defaults and _is(given[-1], parameters[len(given) - 1].default):
+            given = given[:-1]
+        return answer(*given)
+
+    for case in cases:
+        arguments = case.draw()
+        if not same(_result(case, shorter, arguments), _result(case, solution, arguments), case.tolerance):
+            told = " and ".join(f"`{p.name}` is {p.default}" for p in defaults)
+            return f"With all arguments given it is right, and where some are left out it is not: there {told}."
     return None
+
+
+def _is(value, default) -> bool:
+    return (
+        value is default or type(value) is type(default) and isinstance(value, bool | int | float) and value == default
+    )
 
 
 def _result(case, answer, arguments):
@@ -79,7 +107,7 @@ def _result(case, answer, arguments):
 def _agrees(wrong, case, arguments, got):
     """Whether a known mistake gives what the answer gave."""
     try:
-        return same(case.ask(wrong, *fresh(arguments)), got)
+        return same(case.ask(wrong, *fresh(arguments)), got, case.tolerance)
     except Exception as error:
         return type(error) is type(got)
 
@@ -105,7 +133,10 @@ def is_number(value) -> bool:
 
 def same(a, b, tolerance: float = 1e-6) -> bool:
     """Whether two results hold the same, but for rounding; two NaN at one place are the same, an error is its type."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor) and (a.shape or b.shape):
+    tensors = isinstance(a, Tensor) and isinstance(b, Tensor)
+    if tensors and a.is_floating_point() and b.is_floating_point() and a.dtype != b.dtype:
+        return False  # also of numbers: a loss in double precision has left what came in
+    if tensors and (a.shape or b.shape):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             return False
         tolerance = 1e-4 if a.dtype == torch.float32 else tolerance

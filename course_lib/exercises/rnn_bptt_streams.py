@@ -42,6 +42,10 @@ STREAMS = Exercise(
             "Row i of a chunk must go on where row i of the chunk before stopped, and y is x one character later.",
         ),
         Case(text(60, 3, 4), "Of 60 characters, 59 have one behind them: that makes four chunks of 3 x 4, not five."),
+        Case(
+            text(61, 3, 4),
+            "61 characters are five chunks of 3 x 4, to the last: only one stands over, and it is asked.",
+        ),
         Case(text(29, 1, 5), "With a single row it is wrong: its chunks are the text, in order."),
     ),
     stub=broken_streams,

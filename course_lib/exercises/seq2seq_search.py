@@ -152,10 +152,10 @@ def a_test_set():
     return model, states, references
 
 
-def by_tens(evaluate, model, states, references):
+def by_tens(evaluate, model, states, references, max_len=8):
     """The share of six tests: two mistakes may share one number, hardly all of them."""
     parts = [slice(i, i + 10) for i in range(0, 60, 10)]
-    return (evaluate(model.step, states[part], references[part], START, END, 8) for part in parts)
+    return (evaluate(model.step, states[part], references[part], START, END, max_len) for part in parts)
 
 
 LEAK = Exercise(
@@ -163,7 +163,10 @@ LEAK = Exercise(
     title="Spot the leak: an evaluation",
     solution=mended_accuracy,
     returns="the share of right tokens, a number from 0 to 1",
-    cases=(Case(a_test_set, "Let the model write until its own end, then compare place by place.", by_tens),),
+    cases=(
+        Case(a_test_set, "Let the model write until its own end, then compare place by place.", by_tens),
+        Case(lambda: (*a_test_set(), 2), "With max_len = 2 it is wrong: after so many tokens writing stops.", by_tens),
+    ),
     stub=leaking_accuracy,
     hints=(
         "Where does the reference enter the loop? Each place is something that the model is told.",

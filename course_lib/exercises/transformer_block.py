@@ -208,11 +208,11 @@ def mended_decoder(target, memory, embed, self_attention, cross_attention, reado
     return readout(x)
 
 
-def translations(B=3, T=5, D=4, V=7):
+def translations(B=3, T=5, D=4, V=7, dtype=torch.float64):
     """Targets (B, T + 1), a memory (B, S, D), and the parts of a decoder, each a function with weights of its own."""
     shapes = "B S D, V D, D D, D D, D D, D D, D D, D V"
     given = tensors(shapes, sizes={"B": B, "S": T + 1, "D": D, "V": V}, scale=1.0)()
-    memory, table, w_q, w_k, w_v, w, w_m, out = given
+    memory, table, w_q, w_k, w_v, w, w_m, out = (a.to(dtype) for a in given)
     target = torch.stack([torch.randperm(V)[: T + 1] for _ in range(B)])  # no token twice: all rows differ
     embed = torch.nn.Embedding.from_pretrained(table)
 
@@ -243,6 +243,7 @@ DECODER = Exercise(
         Case(translations, earlier_moves),
         Case(lambda: translations(1, 1), "With one sentence of one place it is wrong."),
         Case(translations, NO_GRADIENT, ask=pulled),
+        Case(lambda: translations(dtype=torch.float32), SINGLE),
     ),
     stub=broken_decoder,
     hints=(

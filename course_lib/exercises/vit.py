@@ -121,6 +121,9 @@ IMAGE = Exercise(
         ),
         Case(lambda: pieces(1, 1, 3, 3, 1), "With P = 1 each patch is a pixel. There yours is wrong."),
         Case(lambda: pieces(1, 2, 3, 6, 3), OTHER_SIZES),
+        Case(
+            lambda: pieces(1, 1, 64, 128, 64), "With P = 64 it is wrong: P is the square root of length / C, no more."
+        ),
         Case(pieces, NO_GRADIENT, ask=pulled),
         Case(lambda: pieces(dtype=torch.float32), SINGLE),
     ),

@@ -188,6 +188,7 @@ def mended_start(patches, w, cls, places):
     return x + places  # each with its place, [CLS] too
 
 
+START_SHAPES, EVERY = "B T D, D H, H, S H", {"B": 3, "T": 5, "D": 4, "H": 7, "S": 6}  # S: T + 1 places
 START = Exercise(
     lesson=LESSON,
     title="Find the bug: places one patch too early",
@@ -195,7 +196,7 @@ START = Exercise(
     returns="what the first block reads, [CLS] first, (B, 1 + N, D)",
     cases=(
         Case(
-            tensors("B T D, D H, H, S H", sizes={"B": 3, "T": 5, "D": 4, "H": 7, "S": 6}),
+            tensors(START_SHAPES, sizes=EVERY),
             narrowed(
                 (
                     lambda given: (given["patches"], given["w"], given["cls"], 0 * given["places"]),
@@ -208,8 +209,9 @@ START = Exercise(
                 otherwise="Places alone are right, and patches alone. Together they are added, each once.",
             ),
         ),
-        Case(tensors("B T D, D H, H, S H", sizes={"B": 1, "T": 1, "D": 2, "H": 1, "S": 2}), OTHER_SIZES),
-        Case(tensors("B T D, D H, H, S H", sizes={"B": 2, "T": 5, "D": 4, "H": 7, "S": 6}), NO_GRADIENT, ask=pulled),
+        Case(tensors(START_SHAPES, sizes={"B": 1, "T": 1, "D": 2, "H": 1, "S": 2}), OTHER_SIZES),
+        Case(tensors(START_SHAPES, sizes=EVERY), NO_GRADIENT, ask=pulled),
+        Case(lambda: tuple(a.float() for a in tensors(START_SHAPES, sizes=EVERY)()), SINGLE),
     ),
     stub=broken_start,
     hints=(

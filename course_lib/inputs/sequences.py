@@ -7,8 +7,8 @@ everywhere, values only where they are `visible`; elsewhere a wrong id is the de
 by `fit` in the loss.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 import torch.nn as nn
@@ -39,6 +39,21 @@ def autocast_is_on(x: Tensor) -> bool:
 def full_precision(x: Tensor) -> AbstractContextManager:
     """A block without autocast on the device of x."""
     return torch.autocast(x.device.type, enabled=False) if autocast_is_on(x) else nullcontext()
+
+
+@contextmanager
+def reading(model: nn.Module) -> Iterator[None]:
+    """A block in which the whole model is in eval mode; behind it each part is in its own mode again.
+
+    model.train() behind it would wake the dropout of parts that somebody had frozen.
+    """
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 def token_ids(name: str, ids, embed: nn.Embedding, shortest: int = 0) -> Tensor:

@@ -1,14 +1,6 @@
 """Models that say the next token: GPT and a LLaMA-like decoder; how they train, write, and learn from a prompt."""
 
-from course_lib.language.decoder import (
-    Decoder,
-    DecoderBlock,
-    DecoderConfig,
-    GatedFeedForward,
-    GroupedHeads,
-    RMSNorm,
-    rms_norm,
-)
+from course_lib.language.decoder import Decoder, DecoderConfig, decoder_block
 from course_lib.language.generate import generate, keep_top_k, keep_top_p, next_probs
 from course_lib.language.gpt import GPT, PUBLISHED, GPTConfig, parameter_count
 from course_lib.language.in_context import (
@@ -30,22 +22,19 @@ from course_lib.language.next_token import bits_per_token, next_token_loss, smal
 __all__ = [
     "ARROW",
     "Decoder",
-    "DecoderBlock",
     "DecoderConfig",
     "GPT",
     "GPTConfig",
-    "GatedFeedForward",
-    "GroupedHeads",
     "LINE_END",
     "Muon",
     "NEWTON_SCHULZ",
     "PUBLISHED",
     "Pair",
-    "RMSNorm",
     "Reading",
     "accuracy",
     "answers",
     "bits_per_token",
+    "decoder_block",
     "draw",
     "generate",
     "keep_top_k",
@@ -56,7 +45,6 @@ __all__ = [
     "parameter_count",
     "prompt",
     "read",
-    "rms_norm",
     "shuffled_pairs",
     "small_gpt",
     "split",

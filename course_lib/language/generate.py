@@ -13,7 +13,7 @@ from operator import index
 import torch
 from torch import Tensor
 
-from course_lib.inputs.sequences import select_rows
+from course_lib.inputs.sequences import reading, select_rows
 from course_lib.recurrent.language_model import COLDEST
 
 
@@ -55,14 +55,16 @@ def next_probs(
     """softmax(logits / temperature), of the tokens that top_k and then top_p keep: (..., V) -> (..., V), sums to 1.
 
     Temperature 0 gives all to the best token; 1 is the model's own distribution; more makes it more even. None keeps
-    every token. Half precision is computed in full. Raises ValueError or TypeError for knobs that do not fit.
+    every token. Half precision is computed in full; NaN or infinity among the logits makes all of a row NaN. Raises
+    ValueError or TypeError for knobs that do not fit.
     """
     _check_logits(logits)
     _check_temperature(temperature)
     logits = _precise(logits)
     logits = logits - logits.amax(dim=-1, keepdim=True)  # changes no probability; nothing is too large to divide
     if temperature < COLDEST:
-        return torch.zeros_like(logits).scatter(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
+        best = torch.zeros_like(logits).scatter(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
+        return best.masked_fill(logits.isnan().any(dim=-1, keepdim=True), math.nan)
     logits = logits / temperature
     if top_k is not None:
         logits = keep_top_k(logits, top_k)
@@ -89,50 +91,78 @@ def generate(
     is in `stop`, and leaves the batch. generator: on the model's device, makes the draws repeatable. cache=True keeps
     keys and values, so that each step reads one token; the numbers are those of reading everything again.
     A text longer than model.max_len is read through a window of the last max_len tokens, again at every step, which a
-    warning says once. The model is in eval mode meanwhile. Waits for a device once a token.
-    Raises ValueError or TypeError, in words, for an empty prompt, for knobs that do not fit and for a broken model.
+    warning says once. The model is in eval mode meanwhile, and each part in its own mode behind it. Waits for a device
+    once a token. Raises ValueError or TypeError, in words, for an empty prompt, for knobs that do not fit and for a
+    broken model.
     """
     rows, stop = _check_prompts(prompts), _check_stop(stop)
     _check_count("n_tokens", n_tokens, 0)
     _check_knobs(temperature, top_k, top_p)
-    training = model.training
-    model.eval()
-    try:
+    with reading(model):
         return _write(model, rows, n_tokens, stop, (temperature, top_k, top_p), generator, cache)
-    finally:
-        model.train(training)
 
 
 def _write(
     model, prompts: list[list[int]], n_tokens: int, stop: set[int], knobs: tuple, generator, cache: bool
 ) -> list[list[int]]:
-    written, live = [[] for _ in prompts], list(range(len(prompts)))  # live[n]: whose text row n of the batch is
-    ids, mask = (part.to(next(model.parameters()).device) for part in _left_padded(prompts))  # (B, T) each
-    kept, slid = None, False
+    texts = _Texts(model, prompts, cache)
+    written = [[] for _ in prompts]
+    live = list(range(len(prompts)))  # live[row]: whose text it is; who has met a stop token leaves
+    slides = False
     for _ in range(n_tokens):
-        lengths = [len(prompts[n]) + len(written[n]) for n in live]
-        slid = slid or _warn_if_it_slides(max(lengths), model.max_len)
-        if kept is None or ids.shape[1] > model.max_len:  # at first; when the window slides, or padding fills it
-            width = min(max(lengths), model.max_len)
-            ids, mask = ids[:, -width:], mask[:, -width:]
-            kept = [{} for _ in model.blocks] if cache and max(lengths) <= model.max_len else None
-        new = ids[:, -1:] if kept and kept[0] else ids
-        padding = mask if min(lengths) < ids.shape[1] else None  # a batch without padding is read faster
-        logits = model(new, padding, kept)[:, -1]  # (B, V)
+        slides = slides or _warn_if_it_slides(max(texts.lengths), model.max_len)
+        logits = texts.read()  # (B, V)
         token = _draw(next_probs(logits, *knobs), generator)  # (B,)
         words = _look(token, logits)
         on = [row for row, word in enumerate(words) if word not in stop]
         for row in on:
             written[live[row]].append(words[row])
-        if not on:
+        live = [live[row] for row in on]
+        if not live:
             break
-        if len(on) < len(words):  # who has met a stop token leaves the batch
-            rows = torch.tensor(on).to(ids.device)
-            ids, mask, token, kept = select_rows((ids, mask, token, kept), rows)
-            live = [live[row] for row in on]
-        ids = torch.cat([ids, token[:, None]], dim=1)
-        mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
+        texts.go_on(on, token)
     return written
+
+
+class _Texts:
+    """The texts that are being written, (B, T), each behind its padding, and what the model keeps of them.
+
+    lengths counts all tokens of each text; the columns are those that the model still reads. kept is None, or a dict a
+    block, with the keys and values of all columns but the last; each is empty before it was read.
+    """
+
+    def __init__(self, model, prompts: list[list[int]], cache: bool):
+        device = next(model.parameters()).device
+        self.model, self.cache, self.kept = model, cache, None
+        self.lengths = [len(prompt) for prompt in prompts]
+        self.ids, self.real = (part.to(device) for part in _left_padded(prompts))  # (B, T) each
+
+    def read(self) -> Tensor:
+        """The logits of what comes next, (B, V)."""
+        if self.kept is None or self.ids.shape[1] > self.model.max_len:
+            self._open()
+        new = self.ids[:, -1:] if self.kept and self.kept[0] else self.ids
+        padded = min(self.lengths) < self.ids.shape[1]  # a batch without padding is read faster
+        return self.model(new, self.real if padded else None, self.kept)[:, -1]
+
+    def go_on(self, rows: list[int], token: Tensor) -> None:
+        """These texts go on, each by its token, (B,); the others leave."""
+        if len(rows) < len(self.lengths):
+            on = torch.tensor(rows).to(token.device)
+            self.ids, self.real, self.kept, token = select_rows((self.ids, self.real, self.kept, token), on)
+        self.lengths = [self.lengths[row] + 1 for row in rows]
+        self.ids = torch.cat([self.ids, token[:, None]], dim=1)
+        self.real = torch.cat([self.real, torch.ones_like(self.real[:, :1])], dim=1)
+
+    def _open(self) -> None:
+        """Cut off the columns that no text needs or that the model cannot read, and begin to keep anew.
+
+        Keys and values know their places: where the longest text is cut, all places move, and nothing can be kept.
+        """
+        longest, room = max(self.lengths), self.model.max_len
+        width = min(longest, room)
+        self.ids, self.real = self.ids[:, -width:], self.real[:, -width:]
+        self.kept = [{} for _ in self.model.blocks] if self.cache and longest <= room else None
 
 
 def _left_padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.attention.block import ACTIVATIONS, Block, LayerNorm, check_blocks
+from course_lib.attention.block import ACTIVATIONS, Block, check_blocks
+from course_lib.attention.norms import LayerNorm
 from course_lib.inputs.sequences import check_text, text_places, token_ids
 from course_lib.language.generate import generate
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
@@ -69,26 +70,32 @@ class GPT(nn.Module):
     on the right needs no mask: nothing looks ahead. cache: a list of one dict a block, empty at first; ids are then
     what comes next, and mask counts what the cache holds too. `record.capture` hears "blocks.*.attention.weights".
     Begins as GPT-2: matrices N(0, 0.02), those that write into the sum of a block / sqrt(2 L), for it has 2 L terms.
-    Dropout falls on the embedding and on each term. Raises ValueError or TypeError, in words, for ids, a mask or a
-    cache that do not fit, and for a text longer than max_len.
+    Dropout falls on the embedding and on each term. attention: what `MultiHead` takes beside its sizes, turn=rotate or
+    position_bias=LinearBias(n_heads) for instance, one for all blocks; where one of these two tells the order, there is
+    no P. Raises ValueError or TypeError, in words, for ids, a mask or a cache that do not fit, and for a text longer
+    than max_len.
     """
 
-    def __init__(self, config: GPTConfig):
+    def __init__(self, config: GPTConfig, **attention):
         super().__init__()
         self.config, self.max_len = config, config.max_len
+        placed = not any(attention.get(scheme) is not None for scheme in ("turn", "position_bias"))
         self.tokens = nn.Embedding(config.vocab_size, config.d_model)  # E
-        self.places = nn.Embedding(config.max_len, config.d_model)  # P
+        self.places = nn.Embedding(config.max_len, config.d_model) if placed else None  # P
         self.dropout = nn.Dropout(config.dropout)
         sizes = (config.d_model, config.n_heads, config.d_ff, config.dropout, ACTIVATIONS[config.activation])
-        self.blocks = nn.ModuleList(Block(*sizes, config.pre_norm) for _ in range(config.n_layers))
+        blocks = (Block.from_sizes(*sizes, config.pre_norm, **attention) for _ in range(config.n_layers))
+        self.blocks = nn.ModuleList(blocks)
         self.norm = LayerNorm(config.d_model) if config.pre_norm else nn.Identity()
         self.readout = None if config.tied else nn.Linear(config.d_model, config.vocab_size, bias=False)
+        for table in (self.tokens, self.places) if placed else (self.tokens,):
+            nn.init.normal_(table.weight, std=0.02)
         for part in self.modules():
             if isinstance(part, LayerNorm):
                 part.eps = config.eps
-            elif isinstance(part, (nn.Linear, nn.Embedding)):
+            elif isinstance(part, nn.Linear):
                 nn.init.normal_(part.weight, std=0.02)
-                if getattr(part, "bias", None) is not None:
+                if part.bias is not None:
                     nn.init.zeros_(part.bias)
         for block in self.blocks:
             for writes in (block.attention.w_o, block.feed_forward.w_2):
@@ -98,7 +105,8 @@ class GPT(nn.Module):
         ids = token_ids("The text", ids, self.tokens, shortest=1)
         past = cache[0]["own"]["k"].shape[2] if cache and cache[0] else 0  # tokens that the cache holds
         check_text(self, ids, mask, cache, past)
-        x = self.dropout(self.tokens(ids) + self.places(text_places(ids, mask, past)))  # (B, T, D)
+        x = self.tokens(ids)  # (B, T, D)
+        x = self.dropout(x if self.places is None else x + self.places(text_places(ids, mask, past)))
         for block, kept in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
             x = block(x, mask, causal=True, cache=kept)
         return F.linear(self.norm(x), self.tokens.weight if self.readout is None else self.readout.weight)
@@ -123,7 +131,7 @@ class GPT(nn.Module):
                 ours.readout.weight.copy_(model.lm_head.weight)
             norms = [(ours.norm, theirs.ln_f)]
             for own, other in zip(ours.blocks, theirs.h, strict=True):
-                norms += [(own.around[0].norm, other.ln_1), (own.around[1].norm, other.ln_2)]
+                norms += [(own.norm_1, other.ln_1), (own.norm_2, other.ln_2)]
                 weights = [*other.attn.c_attn.weight.chunk(3, dim=1), other.attn.c_proj.weight]  # each (in, out)
                 biases = [*other.attn.c_attn.bias.chunk(3), other.attn.c_proj.bias]
                 weights += [other.mlp.c_fc.weight, other.mlp.c_proj.weight]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from course_lib.inputs.sequences import select_rows
+from course_lib.inputs.sequences import reading, select_rows
 from course_lib.language.generate import generate
 
 Pair = tuple[str, str]
@@ -112,16 +112,13 @@ def _logits(model, texts: list[list[int]], shared: int) -> Tensor:
     device = next(model.parameters()).device
     ids = [torch.tensor(text[shared:]) for text in texts]
     ids = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)  # (N, T)
-    kept, training = None, model.training
-    model.eval()
-    try:
+    kept = None
+    with reading(model):
         if shared:
             kept = [{} for _ in model.blocks]
             model(torch.tensor([texts[0][:shared]]).to(device), cache=kept)
             kept = select_rows(kept, torch.zeros(len(texts), dtype=torch.long, device=device))  # N times the same
         return model(ids, cache=kept)
-    finally:
-        model.train(training)
 
 
 def _ids(tokenizer, text: str) -> list[int]:

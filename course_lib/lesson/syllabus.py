@@ -93,7 +93,7 @@ LISTED = (
         "transformer",
         "The Transformer",
         "What is left when the recurrence is taken out?",
-        ("attention/multi_head.py", "attention/block.py", "attention/transformer.py"),
+        ("attention/multi_head.py", "attention/norms.py", "attention/block.py", "attention/transformer.py"),
     ),
     Lesson(
         7,

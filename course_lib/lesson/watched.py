@@ -4,6 +4,7 @@ import ast
 import functools
 import inspect
 import textwrap
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ class NotAttempted(BaseException):
 
 
 class Watched:
-    """Calls `fn`, and raises Mistake if it returns nothing or a NumPy array, or changes its arguments.
+    """Calls `fn`, and raises Mistake if it returns nothing, a NumPy array or an iterator, or changes its arguments.
 
     Afterwards `returned` holds what came back last, and `error` what it raised.
     """
@@ -41,6 +42,11 @@ class Watched:
             raise Mistake(
                 f"Your function changes its input `{changed}` in place (by `+=`, `x[0] =` or a method that "
                 "ends in `_`), so the caller's numbers are lost: make a new tensor instead."
+            )
+        if isinstance(self.returned, Iterator):
+            raise Mistake(
+                "Your function hands its values out one by one (by `yield`, or as map, zip or a comprehension in round "
+                "brackets do): who calls it gets none of them before asking. Return all of them, at the end."
             )
         if self.returned is None and not self.in_place:
             raise Mistake("Your function returns None: is there a `return` missing at its end?")

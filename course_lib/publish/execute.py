@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 
 from course_lib.data.beside import write_beside
-from course_lib.publish import frames, measured
+from course_lib.publish import blocks, frames, measured
 from course_lib.publish.kernels import run
 from course_lib.publish.normalise import as_text, faults, normalise
 from course_lib.show.frames import ASKED
@@ -34,16 +34,6 @@ def execute(path: Path) -> list[str]:
             measured.store(path.name, measured.measurement(notebook, seconds, result.peak_mb))
     print(f"{path.name}: {seconds:.0f} s, {result.peak_mb} MB", flush=True)
     return []
-
-
-def refresh_readme() -> None:
-    """Bring the README's marked blocks up to what was measured."""
-    if measured.README.exists():
-        old = measured.README.read_text(encoding="utf-8")
-        new = measured.filled(old, measured.read())
-        if new != old:
-            write_beside(measured.README, new)
-            print("README.md: its numbers are new")
 
 
 def chosen(files: list[str]) -> list[Path]:
@@ -71,9 +61,10 @@ def main(arguments: list[str] | None = None) -> int:
         for reason in reasons:
             print(f"{path.name} is left as it was: {reason}.", file=sys.stderr, flush=True)
     try:
-        refresh_readme()
+        for name in blocks.refresh():
+            print(f"{name}: its tables are new")
     except ValueError as error:
-        print(f"README.md is left as it was: {error}", file=sys.stderr)
+        print(f"The tables of README.md and CONTRIBUTING.md are left as they were: {error}", file=sys.stderr)
         return 1
     return min(refused, 1)
 

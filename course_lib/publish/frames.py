@@ -1,7 +1,7 @@
 """The pictures of controls, drawn beforehand: taken out of a run, kept, and put under sliders that need no kernel.
 
-They are kept in build/frames, a file a notebook, under a name that tells the notebook's code and the library's: what
-other code has drawn is not found any more.
+`make frames`, `make notebooks` and `make test` draw them. They are kept in build/frames, a file a notebook, under a
+name that tells the notebook's code, the library's and the lesson's record: what other code has drawn is not found.
 """
 
 import base64
@@ -48,6 +48,8 @@ def kept_at(notebook: NotebookNode, name: str) -> Path:
         if file.relative_to(LIBRARY).parts[0] not in BEHIND:
             told.update(file.read_bytes())
     told.update((measured.ROOT / "pyproject.toml").read_bytes())  # names every version that draws
+    record = measured.ROOT / "data" / "records" / f"{Path(name).stem[3:]}.json"
+    told.update(record.read_bytes() if record.exists() else b"")
     for cell in notebook.cells:
         if cell.cell_type == "code":
             told.update(f"\n\n{cell.id}\n{cell.source}".encode())
@@ -93,6 +95,12 @@ def standing(paths: list[Path]) -> list[str]:
         if controls and of(notebook, path.name) is None:
             found.append(path.name)
     return found
+
+
+def told_of(paths: list[Path]) -> str:
+    """One line: the numbers of the notebooks at `paths` whose controls stand still, and what to run; "" if none do."""
+    found = ", ".join(name[:2] for name in standing(paths))
+    return found and f"Controls stand still in {found}: `make frames` (or `make test`), then this again, moves them."
 
 
 def set_moving(notebook: NotebookNode, name: str, found: dict[str, dict] | None, folder: Path) -> None:

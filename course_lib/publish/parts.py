@@ -4,6 +4,7 @@ from nbformat import NotebookNode
 
 LABORATORY = "laboratory"  # tag of the cell that begins the laboratory; what stands before it is the core
 DRAWING = {"figure", "control"}  # tags of cells whose output is the point
+COVER = "cover"  # tag of the cell whose picture stands for the lesson on the site's first page
 SETUP = "setup"  # id of the cell of imports
 
 

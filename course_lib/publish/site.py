@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from course_lib.data.beside import beside
-from course_lib.publish import claim_page, frames, questions, scale, teach
+from course_lib.publish import claim_page, frames, front, questions, results, scale, teach
 from course_lib.publish.measured import ROOT, written
 from course_lib.publish.normalise import faults, first_line, normalise
 from course_lib.publish.parts import begins_laboratory, is_folded
@@ -41,25 +41,8 @@ Or open it [in Binder](https://mybinder.org/v2/gh/{repository}/{branch}?labpath=
 [in Colab](https://colab.research.google.com/github/{repository}/blob/{branch}/notebooks/{name}), where
 `!pip install git+https://github.com/{repository}@{branch}` comes first.
 """
-ABOUT = """\
----
-hide-toc: true
----
-
-# Unrolled
-
-From a recurrent network to a Vision Transformer, in notebooks that prove what they say. A page is a lesson as it
-was last run: every number, figure and checked claim on it was computed by the code beside it.
-
-{controls} Exercises wait: to solve them, get the course and run `make lab`.
-
-## Lessons
-
-"""
-
-
-MOVE = "Sliders and menus move."
-STAND = "Controls stand still here, but where their pictures were drawn beforehand."
+MOVE = "Sliders and menus move, among pictures drawn beforehand."
+STAND = "Sliders and menus move where their pictures were drawn beforehand; elsewhere they stand still."
 
 
 def prepare(notebook: NotebookNode, name: str) -> NotebookNode:
@@ -95,14 +78,16 @@ def prepare(notebook: NotebookNode, name: str) -> NotebookNode:
     return notebook
 
 
-def index(notebooks: dict[str, NotebookNode], controls: str = STAND) -> str:
-    """The first page: what the course is, whether its controls move, each lesson's title and question."""
-    entries = []
-    for name, notebook in notebooks.items():
-        title, _, rest = notebook.cells[0].source.partition("\n")
-        entries.append(f"[{title.removeprefix('# ')}]({name})\n: {first_line(rest).strip('*') or 'A page.'}\n")
-    contents = "\n".join(["```{toctree}", ":hidden:", "", *notebooks, "claims", "teach", "scale", "```"])
-    return ABOUT.format(controls=controls) + "{.lessons}\n" + "\n".join(entries) + "\n" + contents + "\n"
+def papers(names: list[str], controls: str) -> dict[str, str]:
+    """The pages that are text alone, by name: how to read and to get the course, and how to write for it."""
+    written = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](notebooks/", "](")
+    here = [re.escape(name) for name in names]
+    elsewhere = re.compile(rf"(?<!!)\[([^\]]+)\]\((?!https?:|#|(?:{'|'.join(here)})\))[^)]*\)")
+    return {
+        "reading": (PAGES / "reading.md").read_text(encoding="utf-8").format(controls=controls),
+        "platforms": (PAGES / "platforms.md").read_text(encoding="utf-8"),
+        "contributing": elsewhere.sub(r"\1", written),
+    }
 
 
 def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch: str = "main") -> list[str]:
@@ -140,20 +125,27 @@ def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch
             nbformat.write(notebook, source / name)
         controls = STAND if frames.standing(paths) else MOVE
         try:
-            (source / "teach.md").write_text(teach.page(stored), encoding="utf-8")
-            (source / "scale.md").write_text(scale.page(), encoding="utf-8")
-            (source / "claims.md").write_text(claim_page.page(notebooks), encoding="utf-8")
+            made = {
+                "index": front.page(notebooks, Path(work, "covers"), controls),
+                "results": results.page(notebooks),
+                "claims": claim_page.page(notebooks),
+                "teach": teach.page(stored),
+                "scale": scale.page(),
+                **papers(list(notebooks), controls),
+            }
         except ValueError as error:
-            return [f"measured.json or claims.json cannot be read: {first_line(str(error))}"]
-        (source / "index.md").write_text(index(notebooks, controls), encoding="utf-8")
+            return [f"measured.json or a record cannot be read: {first_line(str(error))}"]
+        for name, text in made.items():
+            (source / f"{name}.md").write_text(text, encoding="utf-8")
         options = ["-b", "html", "-q", "-W", "--keep-going", "--no-color", "-c", PAGES, "-d", Path(work, "doctrees")]
         where = os.environ | {"UNROLLED_REPOSITORY": repository, "UNROLLED_BRANCH": branch}  # conf.py reads them
         command = [sys.executable, "-m", "sphinx", *options, source, html]
         made = subprocess.run(command, capture_output=True, text=True, env=where)
         if made.returncode:
             return in_words(made.stderr, notebooks)
-        if Path(work, "frames").exists():
-            shutil.move(Path(work, "frames"), html)
+        for pictures in ("frames", "covers"):
+            if Path(work, pictures).exists():
+                shutil.move(Path(work, pictures), html)
         with beside(target) as new:
             shutil.move(html, new)
     return []
@@ -177,8 +169,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     paths = written()
     reasons = build(paths, repository=options.repository, branch=options.branch)
-    for name in [] if reasons else frames.standing(paths):
-        print(f"{name}: its controls stand still; `make frames` draws what they show.", file=sys.stderr)
+    if not reasons and (stands := frames.told_of(paths)):
+        print(stands, file=sys.stderr)
     for reason in reasons:
         print(f"The pages are left as they were: {reason}.", file=sys.stderr)
     if not reasons:

@@ -135,8 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    for name in frames.standing(paths):
-        print(f"{name}: its controls stand still; `make frames` draws what they show.", file=sys.stderr)
+    if stands := frames.told_of(paths):
+        print(stands, file=sys.stderr)
     here = Path.cwd()
     index = decks[0].with_name("index.html")
     shown = index.relative_to(here) if index.is_relative_to(here) else index

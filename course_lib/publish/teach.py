@@ -5,6 +5,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from course_lib.exercises import all_exercises
+from course_lib.lesson import limits
 from course_lib.lesson.syllabus import LESSONS
 from course_lib.publish import assignment, deck, measured
 
@@ -16,8 +17,10 @@ def page(notebooks: dict[str, NotebookNode]) -> str:
     head = ["| lesson | core | laboratory | exercises | Run All |", "| --- | ---: | ---: | ---: | ---: |"]
     rows = [_row(name, notebook) for name, notebook in notebooks.items()]
     points = {"points": assignment.POINTS, "open_points": assignment.OPEN_POINTS}
-    limits = {"seeds": assignment.SEEDS, "seconds": assignment.SECONDS}
-    return TEXT.read_text(encoding="utf-8").format(lessons="\n".join(head + rows), **points, **limits)
+    graded = {"seeds": assignment.SEEDS, "seconds": assignment.SECONDS}
+    return TEXT.read_text(encoding="utf-8").format(
+        lessons="\n".join(head + rows), slides=limits.SLIDES, **points, **graded
+    )
 
 
 def _row(name, notebook):

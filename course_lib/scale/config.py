@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ CHOICES = {
     "precision": ("float32", "bf16"),
 }
 FILE, FOLDER, LOG, LOCK = "config.json", "data", "log.jsonl", ".lock"
+STEP = re.compile(r"step-(\d{8,})")  # a snapshot's folder; one that is called otherwise is somebody else's
+MOST = {"batch": 1 << 20, "image": 1 << 14}
 
 
 @dataclass(frozen=True)
@@ -130,12 +133,19 @@ def keep(config: Config) -> Config:
     """Write the configuration into the run's folder; where a run has taken a step there, check that it is this one.
 
     Of one that has taken none, only its data are of use, and they go where others are asked for.
-    Raises ValueError for a run of other settings, OSError where the folder cannot be written.
+    Raises ValueError for a run of other settings, or of settings that are gone, OSError where the folder cannot be
+    written.
     """
     out = Path(config.out)
+    begun = (out / LOG).exists() or bool(snapshots_in(out))
+    if begun and not (out / FILE).exists():
+        raise ValueError(
+            f"{out} holds a run, but no {FILE} that would say which: put the file back, or name another folder with "
+            "--out."
+        )
     if (out / FILE).exists():
         old = kept(out)
-        if (out / LOG).exists() or any(out.glob("step-*")):
+        if begun:
             _check_same(old, config)
         if any(getattr(old, name) != getattr(config, name) for name in OF_DATA):
             shutil.rmtree(out / FOLDER, ignore_errors=True)
@@ -165,6 +175,12 @@ def kept(out: str | Path) -> Config:
         raise ValueError(f"{path} is no configuration of a run ({error}): name another folder with --out.") from None
 
 
+def snapshots_in(out: str | Path) -> dict[int, Path]:
+    """The folders of a run's snapshots, whole or not, by the step after which each was taken, in order."""
+    found = {path: STEP.fullmatch(path.name) for path in Path(out).glob("step-*")}
+    return dict(sorted((int(name[1]), path) for path, name in found.items() if name and path.is_dir()))
+
+
 def in_words(config: Config) -> str:
     """All settings, a line each."""
     return "\n".join(f"  {field.name:14} {getattr(config, field.name)}" for field in fields(config))
@@ -189,6 +205,15 @@ def _check(config: Config) -> None:
     for name, smallest in least.items():
         if not isinstance(value := getattr(config, name), int) or value < smallest:
             raise ValueError(f"--{name.replace('_', '-')} must be a whole number, {smallest} or more; got {value!r}.")
+    for name, largest in MOST.items():
+        if (value := getattr(config, name)) > largest:
+            raise ValueError(f"--{name} must be {largest:,} or less; got {value:,}.")
+    if config.model == "vit" and config.image % config.patch:
+        fits = " or ".join(str(n) for n in range(1, config.image + 1) if config.image % n == 0)
+        raise ValueError(
+            f"Images of {config.image} by {config.image} are not made of patches of {config.patch}: ask for --patch "
+            f"{fits}."
+        )
     if config.seed >= 2**32:
         raise ValueError(f"--seed must be a whole number below {2**32}; got {config.seed}.")
     for name in ("lr", "matrix_lr", "weight_decay", "clip", "peak"):

@@ -50,8 +50,27 @@ def prepare(config: Config, say=print) -> Path:
 
 def tokenizer_of(place: Path, model: str):
     """A `WordPiece` for BERT, for GPT how many tokens it has and what it was made by."""
-    kept = json.loads((place / TOKENIZER).read_text(encoding="utf-8"))
-    return WordPiece(kept["vocab"]) if model == "bert" else kept
+    path = place / TOKENIZER
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(kept["size"], int):
+            raise TypeError
+        return WordPiece(kept["vocab"]) if model == "bert" else kept
+    except (OSError, LookupError, TypeError, ValueError):
+        raise ValueError(f"{path} is damaged: delete the folder {place}, and it is made again.") from None
+
+
+def images_of(place: Path) -> dict:
+    """How many images there are and of what shape, "shapes" by split, and of how many "classes"."""
+    path = place / IMAGES
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        shapes = [about["shapes"][split] for split in SPLITS]
+        if not all(type(number) is int for number in (about["classes"], *shapes[0], *shapes[1])):
+            raise TypeError
+        return about
+    except (OSError, LookupError, TypeError, ValueError):
+        raise ValueError(f"{path} is damaged: delete the folder {place}, and it is made again.") from None
 
 
 # --- texts
@@ -99,7 +118,13 @@ def _own_tokenizer(config: Config, texts):
     try:
         tokenizer = OWN[config.model](text)
     except ValueError as error:
-        raise ValueError(f"{config.data} is too short a text to learn a tokenizer from: {error}") from None
+        if config.model == "bert" and "vocab_size" in str(error):
+            raise ValueError(
+                f"{config.data} has {len(set(text)):,} different characters, too many for a BERT's own tokenizer of "
+                "2,000 pieces, each at least a character that begins a word or goes on with it: ask for --tokenizer "
+                "published."
+            ) from None
+        raise ValueError(f"No tokenizer can be learned from {config.data}: {error}") from None
     kept = {"vocab": tokenizer.vocab} if config.model == "bert" else json.loads(tokenizer.to_json())
     return tokenizer.encode, len(tokenizer), kept | {"size": len(tokenizer)}
 

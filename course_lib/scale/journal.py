@@ -1,7 +1,6 @@
 """What a run has seen, a line of JSON each: the steps, the held-out loss, the speed. Written by the first process."""
 
 import json
-import math
 from pathlib import Path
 
 from course_lib.data.beside import write_beside
@@ -33,13 +32,15 @@ class Journal:
 
     def _cut(self, step: int) -> None:
         if self.writes and self.path.exists():
-            kept = [line for line in self.path.read_text(encoding="utf-8").splitlines() if _step_of(line) <= step]
-            write_beside(self.path, "".join(line + "\n" for line in kept))
+            kept = [line for line in read(self.path.parent) if line["step"] <= step]
+            write_beside(self.path, "".join(json.dumps(line) + "\n" for line in kept))
 
 
 def read(out: str | Path) -> list[dict]:
-    """The lines of a run's log."""
-    return [json.loads(line) for line in (Path(out) / LOG).read_text(encoding="utf-8").splitlines()]
+    """The lines of a run's log, but for half a one at its end; ValueError for a log that is damaged."""
+    path = Path(out) / LOG
+    *lines, half = path.read_bytes().split(b"\n")  # a killed writer leaves half a line
+    return [_parsed(path, number, line) for number, line in enumerate(lines, start=1)]
 
 
 def _board(out: str | Path, after: int):
@@ -50,8 +51,14 @@ def _board(out: str | Path, after: int):
     return SummaryWriter(str(out), purge_step=after + 1)
 
 
-def _step_of(line: str) -> float:
+def _parsed(path: Path, number: int, line: bytes) -> dict:
     try:
-        return json.loads(line)["step"]
-    except (ValueError, KeyError, TypeError):  # half a line, of a killed writer
-        return math.inf
+        found = json.loads(line)
+        numbers = all(value is None or type(value) in (int, float) for value in found.values())
+        if numbers and isinstance(found["step"], int):
+            return found
+    except (AttributeError, LookupError, TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"{path} is damaged: its line {number} is none of a log. Delete it, and the run goes on with a new one."
+    )

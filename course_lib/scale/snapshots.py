@@ -1,18 +1,24 @@
 """Where a training stood, on disk: written beside its place by all processes and renamed when it is whole.
 
 PyTorch's distributed checkpoint: each process writes what it holds, and any number of processes reads it, whether they
-share weights out or not. A snapshot lies between two steps, and is whole when all its files are there in their size.
+share weights out or not. A snapshot lies between two steps, and is whole when all its files are there as they were
+written, by their size and their SHA-256.
 Its list of contents is a pickle, which runs code when it is read: open only snapshots that you, or somebody you trust,
 have written. `weights` is plain numbers.
 """
 
+import errno
+import hashlib
 import json
 import os
 import shutil
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch.distributed.checkpoint as dcp
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 from torch.distributed.checkpoint.state_dict import (
@@ -23,10 +29,14 @@ from torch.distributed.checkpoint.state_dict import (
 )
 
 from course_lib.data.beside import beside, write_beside
+from course_lib.scale.config import STEP, snapshots_in
 from course_lib.scale.endings import first_line, lost
 from course_lib.scale.processes import Here
 
 CONTENTS, WEIGHTS = "contents.json", "model.safetensors"
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+# What libraries write of it; PyTorch's says of a disk that takes a part only that it stands at an "unexpected pos".
+TOLD_OF_FULL = ("unexpected pos", *map(os.strerror, FULL))
 
 
 def place_of(out: str | Path, step: int) -> Path:
@@ -36,9 +46,9 @@ def place_of(out: str | Path, step: int) -> Path:
 
 def newest(out: str | Path, say=print) -> int:
     """After how many steps the newest whole snapshot in this folder was taken; 0 where there is none."""
-    for place in sorted(Path(out).glob("step-*"), reverse=True):
+    for step, place in reversed(snapshots_in(out).items()):
         if _is_whole(place):
-            return int(place.name.removeprefix("step-"))
+            return step
         say(f"{place} is not whole, and is passed over.")
     return 0
 
@@ -50,27 +60,19 @@ def save(out: str | Path, step: int, model: nn.Module, optimiser, here: Here, ke
     if here.first:
         shutil.rmtree(new, ignore_errors=True)
     here.wait()
-    try:
+    with _told(f"The snapshot of step {step}", new, here):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that there is one process alone, and of PyTorch's own renamed functions
             dcp.save(_state(model, optimiser), checkpoint_id=new)
-    except (dcp.api.CheckpointException, OSError) as error:
-        _check_all_here(error)
         if here.first:
-            shutil.rmtree(new, ignore_errors=True)
-        raise OSError(
-            f"The snapshot of step {step} could not be written ({_why(error)}). Those before it are whole: make room, "
-            "and the same command goes on."
-        ) from None
+            write_beside(new / CONTENTS, json.dumps(_contents(sorted(new.iterdir()))))
+            shutil.rmtree(place, ignore_errors=True)  # one that was not whole
+            os.replace(new, place)
     if here.first:
-        sizes = {path.name: path.stat().st_size for path in new.iterdir()}
-        write_beside(new / CONTENTS, json.dumps(sizes))
-        shutil.rmtree(place, ignore_errors=True)  # one that was not whole
-        os.replace(new, place)
-        places = sorted(Path(out).glob("step-*"))
-        before = [one for one in places if one <= place]  # those behind it were damaged, and the run took them anew
-        for old in {*places} - {*before[-keep:]}:
-            shutil.rmtree(old, ignore_errors=True)
+        places = snapshots_in(out)
+        before = [one for one in places if one <= step]  # those behind it were damaged, and the run took them anew
+        for old in places.keys() - {*before[-keep:]}:
+            shutil.rmtree(places[old], ignore_errors=True)
     here.wait()
 
 
@@ -95,7 +97,7 @@ def weights(out: str | Path, model: nn.Module, here: Here) -> Path:
     path = Path(out) / WEIGHTS
     whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     if here.first:
-        with beside(path) as new:
+        with _told(f"The weights in {path}", None, here), beside(path) as new:
             save_file({name: tensor.contiguous() for name, tensor in whole.items()}, new)
     return path
 
@@ -103,7 +105,8 @@ def weights(out: str | Path, model: nn.Module, here: Here) -> Path:
 def sweep(out: str | Path) -> None:
     """Remove what killed writers have left."""
     for left in Path(out).glob(".step-*.part"):
-        shutil.rmtree(left, ignore_errors=True)
+        if STEP.fullmatch(left.name[1 : -len(".part")]):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _state(model: nn.Module, optimiser) -> dict:
@@ -113,12 +116,40 @@ def _state(model: nn.Module, optimiser) -> dict:
     return {"model": of_model, "optimiser": of_optimiser}
 
 
+def _contents(paths: list[Path]) -> dict[str, list]:
+    """Size and SHA-256 of each file of a snapshot. Read side by side: there is one of each process."""
+    with ThreadPoolExecutor() as several:
+        return {path.name: seen for path, seen in zip(paths, several.map(_seen, paths), strict=True)}
+
+
+def _seen(path: Path) -> list:
+    with open(path, "rb") as file:
+        return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
+
+
 def _is_whole(place: Path) -> bool:
     try:
-        sizes = json.loads((place / CONTENTS).read_text(encoding="utf-8"))
-        return bool(sizes) and all((place / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, AttributeError):
+        contents = json.loads((place / CONTENTS).read_text(encoding="utf-8"))
+        found = _contents([place / name for name in contents])
+        # Of a snapshot from before there were sums, the sizes are all that can be compared.
+        return bool(found) and all(contents[name] in (seen, seen[0]) for name, seen in found.items())
+    except (OSError, LookupError, TypeError, ValueError):
         return False
+
+
+@contextmanager
+def _told(what: str, new: Path | None, here: Here):
+    """Inside, what cannot be written is told as an OSError in words, and what was half written goes."""
+    try:
+        yield
+    except (dcp.api.CheckpointException, SafetensorError, OSError) as error:
+        _check_all_here(error)
+        if here.first and new:
+            shutil.rmtree(new, ignore_errors=True)
+        raise OSError(
+            f"{what} could not be written ({_why(error)}). The snapshots before it are whole: make room, and the same "
+            "command goes on."
+        ) from None
 
 
 def _check_all_here(error: BaseException) -> None:
@@ -135,4 +166,7 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 def _why(error: BaseException) -> str:
     """What went wrong, in a line: of a failure on several processes the first one's."""
-    return first_line(next(iter(_causes(error)), error))
+    cause = next(iter(_causes(error)), error)
+    if getattr(cause, "errno", None) in FULL or any(words in str(cause) for words in TOLD_OF_FULL):
+        return "the disk is full, or no more may be written there"
+    return first_line(cause)

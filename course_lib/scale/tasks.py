@@ -6,7 +6,6 @@ a step is the sum of its terms' means over all pieces, whoever computes them. `p
 how many of them attention looks at, on average, and `read_out` the share of them that scores are computed for.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -112,10 +111,10 @@ class Labels:
 
     def __init__(self, config: Config, place: Path):
         self.config, self.place = config, place
-        about = json.loads((place / corpus.IMAGES).read_text(encoding="utf-8"))
+        about = corpus.images_of(place)
         self.shapes, self.classes = about["shapes"], about["classes"]
         self.images = {split: self._images(split) for split in corpus.SPLITS}
-        self.labels = {split: np.load(place / f"labels-{split}.npy", mmap_mode="r") for split in corpus.SPLITS}
+        self.labels = {split: self._labels(split) for split in corpus.SPLITS}
         self.order = Order(len(self.labels["train"]), config.seed)
         self.mirrored = config.data != "digits"
         self.per_row = self.reach = (config.image // config.patch) ** 2 + 1
@@ -123,9 +122,22 @@ class Labels:
 
     def _images(self, split: str) -> np.ndarray:
         path, shape = self.place / f"images-{split}.bin", tuple(self.shapes[split])
-        if path.stat().st_size != int(np.prod(shape)):
-            raise ValueError(f"{path} is damaged: delete the folder {self.place}, and it is made again.")
+        if not path.exists() or path.stat().st_size != int(np.prod(shape)):
+            raise self._damaged(path)
         return np.memmap(path, np.uint8, "r", shape=shape)
+
+    def _labels(self, split: str) -> np.ndarray:
+        path, n = self.place / f"labels-{split}.npy", self.shapes[split][0]
+        try:
+            labels = np.load(path, mmap_mode="r")
+            if labels.shape == (n,) and labels.dtype == np.int64 and 0 <= labels.min() <= labels.max() < self.classes:
+                return labels
+        except (OSError, ValueError, EOFError):
+            pass
+        raise self._damaged(path)
+
+    def _damaged(self, path: Path) -> ValueError:
+        return ValueError(f"{path} is damaged: delete the folder {self.place}, and it is made again.")
 
     def model(self) -> nn.Module:
         c = self.config

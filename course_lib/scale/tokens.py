@@ -15,6 +15,7 @@ from course_lib.data.beside import write_beside
 
 FORMAT, INDEX = "unrolled tokens 1", "index.json"
 SHARD = 100_000_000  # tokens
+TYPES = ("<u2", "<u4")
 
 
 class Writer:
@@ -28,7 +29,7 @@ class Writer:
 
     def __init__(self, folder: str | Path, vocab_size: int, about: dict, shard: int = SHARD):
         self.folder, self.shard = Path(folder), shard
-        self.dtype = np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
+        self.dtype = np.dtype(TYPES[vocab_size > 2**16])
         self.index = {"format": FORMAT, "dtype": self.dtype.str, "vocab_size": vocab_size, "about": about}
         self.index |= {"splits": {}, "state": None, "whole": False}
         if (self.folder / INDEX).exists():
@@ -108,15 +109,19 @@ def is_whole(folder: str | Path) -> bool:
 
 
 def read_index(folder: str | Path) -> dict:
-    """What a folder of tokens says of itself; ValueError for a folder that is none."""
-    path = Path(folder) / INDEX
+    """What a folder of tokens says of itself; ValueError for a folder that is none, or is damaged."""
     try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-        if index["format"] != FORMAT:
-            raise ValueError(f"the mark {FORMAT!r} is missing")
-        return index
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{folder} is no folder of tokens ({error}): name another one, or delete it.") from None
+        index = json.loads((Path(folder) / INDEX).read_text(encoding="utf-8"))
+        known = index["format"] == FORMAT and index["dtype"] in TYPES and type(index["whole"]) is bool
+        parts = [part for parts in index["splits"].values() for part in parts]
+        fine = all(type(part["tokens"]) is int and Path(part["file"]).name == part["file"] for part in parts)
+        if known and fine and {"vocab_size", "about", "state"} <= index.keys():
+            return index
+    except (OSError, AttributeError, LookupError, TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"{folder} is no folder of tokens, or its {INDEX} is damaged: delete the folder, and it is made again."
+    )
 
 
 def _check_same_corpus(folder: Path, found: dict, asked: dict) -> None:

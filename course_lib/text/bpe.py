@@ -25,6 +25,7 @@ Pieces = Mapping[Tokens, int]  # how often each piece occurs
 SEEN = [*range(33, 127), *range(161, 173), *range(174, 256)]
 SYMBOL = {b: chr(b) for b in SEEN} | {b: chr(256 + i) for i, b in enumerate(sorted({*range(256)} - {*SEEN}))}
 BYTE = {symbol: byte for byte, symbol in SYMBOL.items()}
+SHORT = 30  # tokens of a piece that is merged plainly; for longer ones a row is quicker
 SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # Unicode's; Python's \s has four more
 ALPHABETS = {"bytes": lambda piece: "".join(map(SYMBOL.get, piece.encode())), "characters": str}
 # GPT-2's pattern; `re` has no \p{L} and no \p{N}, but its \w is these two and "_", so that one of them is enough.
@@ -100,7 +101,20 @@ def apply_merges(piece: Tokens, ranks: Mapping[Pair, int]) -> tuple[str, ...]:
 
     ranks: the place of each pair in the order of learning. Radford et al. (2019), their encoder.
     """
-    row = TokenRow({tuple(piece): 1})
+    piece = tuple(piece)
+    if len(piece) > SHORT:
+        return _applied_in_a_row(piece, ranks)
+    while len(piece) > 1:
+        pair = min(pairwise(piece), key=lambda pair: ranks.get(pair, len(ranks)))
+        if pair not in ranks:
+            break
+        piece = merge(piece, pair)
+    return piece
+
+
+def _applied_in_a_row(piece: Tokens, ranks: Mapping[Pair, int]) -> tuple[str, ...]:
+    """The same for a piece of any length: no merge reads it from its beginning."""
+    row = TokenRow({piece: 1})
     heap = [(ranks[pair], pair) for pair in row.where if pair in ranks]
     heapq.heapify(heap)
     while heap:

@@ -4,6 +4,7 @@ What is saved lies between two steps and is all that the next one depends on: we
 the state of the loss function, the random generators, the history.
 """
 
+import hashlib
 import json
 import random
 from collections.abc import Callable
@@ -59,9 +60,10 @@ def save_run(
     }
     # Copies, because safetensors refuses tensors that share memory, as tied weights do.
     copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+    header = {"format": FORMAT, "run": json.dumps(run)}
     try:
         with beside(path) as new:
-            save_file(copies, new, metadata={"format": FORMAT, "run": json.dumps(run)})
+            save_file(copies, new, metadata=header | {"sha256": _digest(copies, header)})
     except (OSError, SafetensorError) as error:
         raise OSError(
             f"The checkpoint {path} could not be written ({error}). What was there before is whole; make room, or name "
@@ -84,6 +86,8 @@ def load_run(path: str | Path) -> tuple[History, dict, Restore]:
         raise ValueError(f"{path} is no readable checkpoint ({error}): delete it, or name another.") from None
     if header.get("format") != FORMAT:
         raise ValueError(f"{path} is no training run of this course (mark {FORMAT!r} is missing): name another file.")
+    if header.pop("sha256", None) not in (None, _digest(tensors, header)):  # None: from before there were sums
+        raise ValueError(f"{path} is damaged, it is not what was written: delete it, or name another.")
     damaged = ValueError(f"{path} is damaged, its parts do not fit each other: delete it, or name another.")
     try:
         run = json.loads(header["run"])
@@ -151,6 +155,14 @@ def storable(value: object) -> bool:
     return (
         value is None or isinstance(value, bool | float | str) or isinstance(value, int) and value.bit_length() < 10_000
     )
+
+
+def _digest(tensors: dict[str, Tensor], header: dict[str, str]) -> str:
+    """SHA-256 of everything that a file holds."""
+    seen = hashlib.sha256(json.dumps([header, sorted(tensors)], sort_keys=True).encode())
+    for name in sorted(tensors):
+        seen.update(tensors[name].reshape(-1).view(torch.uint8).numpy())
+    return seen.hexdigest()
 
 
 def _prefixed(prefix: str, named: dict) -> dict:

@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -61,85 +61,125 @@ def fit(
     model is left in eval mode.
     """
     _check_numbers(steps, clip)
-    device = torch.device(device or pick_device())
-    checkpoint = checkpoint and Path(checkpoint).expanduser()
+    device, batches = torch.device(device or pick_device()), iter(batches)
     model.to(device)
     stepper = optimiser(model) if optimiser else torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay)
-    history, batches = History(), iter(batches)
-    settings = {
+    settings = _settings(stepper, weight_decay, clip)
+    run = _Run(model, stepper, loss_fn, checkpoint and Path(checkpoint).expanduser(), settings)
+
+    def rate(step: int) -> float:
+        return float(lr * (schedule(step, steps) if schedule else 1.0))
+
+    run.go_on(batches, steps, rate)
+    run.taken = Steps(model, stepper, run.history, clip, at_once=_reading_is_free(device))
+    bar = tqdm(range(run.done, steps), initial=run.done, total=steps, disable=not progress, leave=False, unit="step")
+    bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    with run.under_way(bar):
+        if watch and run.done == 0 and not stopping():
+            run.look(0, watch)
+        for step in bar:
+            if stopping():
+                run.history.interrupted = True
+                break
+            batch = to_device(_next(batches, step, steps), device)
+            with torch.autocast(device.type, torch.bfloat16) if bf16 else nullcontext():
+                loss = loss_fn(model, batch)
+            run.taken.take(loss, rate(step))
+            run.show(bar)
+            if watch and _due(step + 1, watch_every, steps):
+                run.look(step + 1, watch)
+            if step + 1 < steps and _due(step + 1, checkpoint_every):
+                run.save()
+    if run.history.interrupted:
+        print(f"Stopped after {run.done} of {steps} steps. The model and the history so far are kept.")
+    return run.history
+
+
+class _Run:
+    """One run under way: what it has seen, in `history`, and the file where it is kept, if one was named."""
+
+    def __init__(
+        self, model: nn.Module, stepper: torch.optim.Optimizer, loss_fn: Callable, path: Path | None, settings: dict
+    ):
+        self.model, self.stepper, self.loss_fn, self.path, self.settings = model, stepper, loss_fn, path, settings
+        self.history, self.taken, self.shown = History(), None, time.perf_counter()
+        if path:
+            _check_weights(model, stepper)
+
+    @property
+    def done(self) -> int:
+        """Steps so far, those that were read back."""
+        return len(self.history.loss)
+
+    def go_on(self, batches: Iterator, steps: int, rate: Callable) -> None:
+        """Bring the run to where its file says it stood, if there is one, and start its clock."""
+        if self.path and self.path.exists():
+            self.history, saved, restore = load_run(self.path)
+            _check_same_run(self.path, self.history, saved, self.settings, steps, rate)
+            for _ in islice(batches, self.done):  # drawn and dropped, so that the next one is the right one
+                pass
+            restore(self.model, self.stepper, self.loss_fn)
+        self.history.interrupted = False
+        self.began = time.perf_counter() - self.history.seconds
+
+    @contextmanager
+    def under_way(self, bar: tqdm) -> Iterator[None]:
+        """Inside, steps are taken; at the end they are read back and saved, and an error carries the history."""
+        first = self.done
+        self.model.train()
+        try:
+            try:
+                yield
+            finally:
+                self.taken.read()
+            if self.done > first or (self.path and not self.path.exists()):
+                self.save()  # a run that was finished before is not written again: it may lie where nobody can write
+        except BaseException as error:
+            with suppress(Exception):  # there are errors that take nothing more
+                error.history = self.history
+            raise
+        finally:
+            self.history.seconds = time.perf_counter() - self.began
+            bar.close()
+            self.model.eval()
+
+    def look(self, step: int, watch: Callable[[int], object]) -> None:
+        """What `watch` sees after so many steps, unless it has looked there before."""
+        watched = self.history.watched
+        if not (watched and watched[-1][0] == step):
+            self.taken.read()
+            self.model.eval()
+            watched.append((step, _kept(watch(step), step, self.path)))
+            self.model.train()
+
+    def show(self, bar: tqdm) -> None:
+        """The loss behind the bar, once a second."""
+        if not bar.disable and time.perf_counter() - self.shown > 1:
+            self.taken.read()
+            bar.set_postfix(loss=f"{self.history.loss[-1]:.3f}", refresh=False)
+            self.shown = time.perf_counter()
+
+    def save(self) -> None:
+        """Everything so far into the file, if one was named."""
+        self.taken.read()
+        self.history.seconds = time.perf_counter() - self.began
+        if self.path:
+            save_run(self.path, self.model, self.stepper, self.loss_fn, self.history, self.settings)
+
+
+def _due(step: int, every: int, last: int | None = None) -> bool:
+    """Whether something is to be done after so many steps: every so many, if any, and after the last."""
+    return step == last or bool(every) and step % every == 0
+
+
+def _settings(stepper: torch.optim.Optimizer, weight_decay: float, clip: float | None) -> dict:
+    """What a run was begun with, as its file keeps it, but for the learning rates."""
+    return {
         "weight_decay": float(weight_decay),
         "clip": float(clip) if clip else None,
         "optimiser": type(stepper).__name__,
         "options": _options(stepper),
     }
-
-    def rate(step: int) -> float:
-        return float(lr * (schedule(step, steps) if schedule else 1.0))
-
-    if checkpoint:
-        _check_weights(model, stepper)
-    if checkpoint and checkpoint.exists():
-        history, saved, restore = load_run(checkpoint)
-        _check_same_run(checkpoint, history, saved, settings, steps, rate)
-        for _ in islice(batches, len(history.loss)):  # drawn and dropped, so that the next one is the right one
-            pass
-        restore(model, stepper, loss_fn)
-    history.interrupted = False
-    first, before, began = len(history.loss), history.seconds, time.perf_counter()
-    taken = Steps(model, stepper, history, clip, at_once=_reading_is_free(device))
-    bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
-
-    def look(step: int) -> None:
-        due = watch and (step in (0, steps) or (watch_every and step % watch_every == 0))
-        if due and not (history.watched and history.watched[-1][0] == step):
-            taken.read()
-            model.eval()
-            history.watched.append((step, _kept(watch(step), step, checkpoint)))
-            model.train()
-
-    def save() -> None:
-        history.seconds = before + time.perf_counter() - began
-        if checkpoint:
-            save_run(checkpoint, model, stepper, loss_fn, history, settings)
-
-    bar = tqdm(range(first, steps), initial=first, total=steps, disable=not progress, leave=False, unit="step")
-    shown = began
-    model.train()
-    try:
-        try:
-            if first == 0 and not stopping():
-                look(0)
-            for step in bar:
-                if stopping():
-                    history.interrupted = True
-                    break
-                batch = to_device(_next(batches, step, steps), device)
-                with torch.autocast(device.type, torch.bfloat16) if bf16 else nullcontext():
-                    loss = loss_fn(model, batch)
-                taken.take(loss, rate(step))
-                if progress and time.perf_counter() - shown > 1:
-                    taken.read()
-                    bar.set_postfix(loss=f"{history.loss[-1]:.3f}", refresh=False)
-                    shown = time.perf_counter()
-                look(step + 1)
-                if checkpoint_every and (step + 1) % checkpoint_every == 0 and step + 1 < steps:
-                    taken.read()
-                    save()
-        finally:
-            taken.read()
-        if len(history.loss) > first or (checkpoint and not checkpoint.exists()):
-            save()  # a run that was finished before is not written again: it may lie where nobody can write
-    except BaseException as error:
-        with suppress(Exception):  # there are errors that take nothing more
-            error.history = history
-        raise
-    finally:
-        history.seconds = before + time.perf_counter() - began
-        bar.close()
-        model.eval()
-    if history.interrupted:
-        print(f"Stopped after {len(history.loss)} of {steps} steps. The model and the history so far are kept.")
-    return history
 
 
 def _reading_is_free(device: torch.device) -> bool:

@@ -3,6 +3,7 @@
 Shapes: B batch, K classes.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -10,14 +11,16 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from course_lib.inputs.sequences import reading, visible
+
 
 def hard_distillation(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> Tensor:
     """1/2 CE(student, label) + 1/2 CE(student, the teacher's answer) (Touvron et al., 2021, equation 3): a number.
 
     logits and teacher_logits (B, K), labels (B,). No temperature and no weight to choose. The paper gives the second
     term an output of its own, the distillation token's; here one output has both, as in those rows of table 3 that do
-    without that token. The teacher learns nothing from it. Raises ValueError for shapes that do not fit and an empty
-    batch, TypeError for labels that are no whole numbers.
+    without that token. The teacher learns nothing from it. Raises ValueError for shapes that do not fit, an empty batch
+    and, where it can be seen, a label that is no class; TypeError for labels that are no whole numbers.
     """
     _check_logits(logits, labels, teacher_logits)
     answer = teacher_logits.argmax(dim=-1)  # (B,)
@@ -52,13 +55,8 @@ def taught_by(teacher: nn.Module, loss: Callable = hard_distillation) -> Callabl
 
     def taught(student: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         images, labels = batch
-        training = teacher.training
-        teacher.eval()
-        try:
-            with torch.no_grad():
-                said = teacher(images)  # (B, K)
-        finally:
-            teacher.train(training)
+        with torch.no_grad(), reading(teacher):
+            said = teacher(images)  # (B, K)
         return loss(student(images), labels, said)
 
     return taught
@@ -73,10 +71,16 @@ def _check_logits(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> Non
         )
     if labels.is_floating_point() or labels.is_complex():
         raise TypeError(f"A label is a class, a whole number from 0 on; got {labels.dtype}.")
+    if visible(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < logits.shape[1]:
+        raise ValueError(
+            f"Each image needs a label from 0 to {logits.shape[1] - 1}; got {int(labels.min())} ... "
+            f"{int(labels.max())}: leave out the images that have none."
+        )
 
 
 def _check_knobs(temperature: float, weight: float) -> None:
-    if not temperature > 0 or not 0 <= weight <= 1:
+    if not 0 < temperature < math.inf or not 0 <= weight <= 1:
         raise ValueError(
-            f"The temperature must be above 0, the weight from 0 to 1; got temperature={temperature}, weight={weight}."
+            "The temperature must be a number above 0, the weight from 0 to 1; got "
+            f"temperature={temperature}, weight={weight}."
         )

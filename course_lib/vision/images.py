@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import autocast_is_on, visible
+from course_lib.inputs.sequences import autocast_is_on, reading, visible
 
 LARGEST = 32.0  # no standardised image has such values, and an image of whole numbers from 0 to 255 has
 
@@ -66,12 +66,9 @@ def image_loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 @torch.no_grad()
 def answers(model: nn.Module, images: Tensor, at_once: int = 500) -> Tensor:
     """The most probable class of each image, (N,), on the CPU; read in eval mode, `at_once` images at a time."""
-    device, training = next(model.parameters()).device, model.training
-    model.eval()
-    try:
+    device = next(model.parameters()).device
+    with reading(model):
         return torch.cat([model(some.to(device)).argmax(dim=-1) for some in images.split(at_once)]).cpu()
-    finally:
-        model.train(training)
 
 
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:

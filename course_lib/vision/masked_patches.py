@@ -9,7 +9,7 @@ import torch.nn as nn
 from torch import Tensor
 
 from course_lib.attention.block import Encoder
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.sequences import check_sizes, visible
 from course_lib.vision.images import image_batch
 from course_lib.vision.patches import only_seen, pad_to_patches, patchify, unpatchify
 from course_lib.vision.vit import ViT
@@ -32,7 +32,7 @@ class MaskedAutoencoder(nn.Module):
     images (B, C, H, W), seen (B, n) -> patches (B, N, C P P), painted. What is hidden does not even enter the ViT: it
     reads n + 1 places, which costs a quarter or less. In the decoder one learned vector stands for every hidden patch,
     and its place says which it is. Afterwards `vit` can be trained on, as a classifier with few labels. Raises as
-    `ViT.encode` does, and ValueError where nothing is hidden.
+    `ViT.encode` does, and ValueError where nothing is hidden and, where it can be seen, where a patch is named twice.
     """
 
     def __init__(self, vit: ViT, d_decoder: int = 32, n_heads: int = 4, n_layers: int = 1):
@@ -83,3 +83,5 @@ def _check_draw(batch: int, n_patches: int, hidden: float) -> None:
 def _check_hidden(seen: Tensor, n_patches: int) -> None:
     if seen.shape[1] >= n_patches:
         raise ValueError(f"Of {n_patches} patches one at least must be hidden; got seen of shape {tuple(seen.shape)}.")
+    if visible(seen) and (twice := (seen.sort(dim=1).values.diff(dim=1) == 0).any(dim=1)).any():
+        raise ValueError(f"seen must name each patch once; image {int(twice.nonzero()[0])} has one of them twice.")

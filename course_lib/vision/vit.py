@@ -14,7 +14,8 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.attention.block import ACTIVATIONS, Encoder, LayerNorm, check_blocks
+from course_lib.attention.block import ACTIVATIONS, Encoder, check_blocks
+from course_lib.attention.norms import LayerNorm
 from course_lib.vision.images import image_batch
 from course_lib.vision.patches import PatchEmbedding, grid_of, only_seen, pad_to_patches, resize_places
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
@@ -153,7 +154,7 @@ class ViT(nn.Module):
             norms = [(ours.encoder.norm, theirs.layernorm)]
             linears = [(ours.head, model.classifier)]
             for own, other in zip(ours.encoder.blocks, theirs.layers, strict=True):
-                norms += [(own.around[0].norm, other.layernorm_before), (own.around[1].norm, other.layernorm_after)]
+                norms += [(own.norm_1, other.layernorm_before), (own.norm_2, other.layernorm_after)]
                 heads, parts = own.attention, other.attention
                 linears += [(heads.w_q, parts.q_proj), (heads.w_k, parts.k_proj), (heads.w_v, parts.v_proj)]
                 linears += [(heads.w_o, parts.o_proj), (own.feed_forward.w_1, other.mlp.fc1)]

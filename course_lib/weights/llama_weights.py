@@ -16,8 +16,8 @@ from course_lib.text.bpe import BPE
 LLAMA_NAMES = (  # in our Decoder, in Hugging Face's LlamaForCausalLM, in a GGUF file
     ("blocks.", "model.layers.", "blk."),
     ("embed.weight", "model.embed_tokens.weight", "token_embd.weight"),
-    ("norms.0.gain", "input_layernorm.weight", "attn_norm.weight"),
-    ("norms.1.gain", "post_attention_layernorm.weight", "ffn_norm.weight"),
+    ("norm_1.gain", "input_layernorm.weight", "attn_norm.weight"),
+    ("norm_2.gain", "post_attention_layernorm.weight", "ffn_norm.weight"),
     ("attention.w_q", "self_attn.q_proj", "attn_q"),
     ("attention.w_k", "self_attn.k_proj", "attn_k"),
     ("attention.w_v", "self_attn.v_proj", "attn_v"),

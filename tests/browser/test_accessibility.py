@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from course_lib.publish import front
 from course_lib.publish.measured import written
 
 from .conftest import is_from_disk, watched_page
 
 MEASURE = Path(__file__).with_name("measure_page.js").read_text(encoding="utf-8")
 LESSONS = written()
-PAGES = ["index", "claims", "teach", "scale", "search", *(path.stem for path in LESSONS)]
+PAGES = ["index", *front.AROUND, "search", *(path.stem for path in LESSONS)]
 WIDTHS = {"wide": 1440, "narrow": 400}
 REACHED = """() => { const e = document.activeElement; e.dataset.reached = 1; const s = getComputedStyle(e);
   return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0; }"""

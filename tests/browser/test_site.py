@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from PIL import Image
 
 from course_lib.exercises import find_quiz
-from course_lib.publish import frames, site
+from course_lib.publish import frames, front, site
 from course_lib.publish.measured import written
 from course_lib.show.frames import ASKED
 from course_lib.show.plots import Picture
@@ -17,7 +17,7 @@ from course_lib.show.widgets import explore
 from .student import bare
 
 LESSONS = written()
-PAGES = ["index", "claims", "teach", "scale", "search", *(path.stem for path in LESSONS)]
+PAGES = ["index", *front.AROUND, "search", *(path.stem for path in LESSONS)]
 DRAWN = """async () => { await window.MathJax?.startup?.promise;
   return [...document.querySelectorAll(".math")].map(math => math.querySelector("mjx-container svg path") !== null
     && !math.querySelector("mjx-merror, [data-mml-node=merror]")); }"""
@@ -113,7 +113,7 @@ def test_next_leads_through_all_lessons_and_previous_back(page):
     while page.locator("a.next-page").count():
         follow(page, "a.next-page")
         way.append(shown(page))
-    assert way == [*(path.stem for path in LESSONS), "claims", "teach", "scale"]
+    assert way == [*(path.stem for path in LESSONS), *front.AROUND]
     for _ in way:
         follow(page, "a.prev-page")
     assert shown(page) == "index"
