@@ -63,7 +63,7 @@ def our_name(name: str) -> str:
     for ours, theirs in BERT_NAMES:
         name = name.replace(theirs, ours)
     rest, _, last = name.rpartition(".")
-    return f"{rest}.{NORMS.get(last, last)}" if rest.endswith("norm") else name
+    return f"{rest}.{NORMS.get(last, last)}" if rest.endswith(("norm", "norm_1", "norm_2")) else name
 
 
 def check_class(wanted: str, model: nn.Module) -> None:
