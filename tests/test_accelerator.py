@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from models import MODELS, New
 from torch import nn
 
 from course_lib.attention.attention import (
@@ -124,6 +125,14 @@ def parts_of(state):
 
 
 # --- what trains
+
+
+@cases(**{kind.__name__: (kind,) for kind in MODELS})
+def a_model_of_the_list(kind):
+    model = there(MODELS[kind].make)
+    model(*MODELS[kind].given(New(vectors, ids, allowed), 2)).square().sum().backward()
+    used = [p for p in model.parameters() if p.grad is not None]  # a head may leave out a part of its BERT
+    assert used and all(p.grad.device == p.device for p in used)
 
 
 @cases(one=(1,), two=(2,))

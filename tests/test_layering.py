@@ -10,6 +10,7 @@ import io
 import re
 import sys
 import tokenize
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -268,6 +269,7 @@ def wrong_exports(init: str, files: dict[str, str]) -> list[str]:
     return wrong + [f"{name} of __all__ is defined by none of its files" for name in listed if name not in names]
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Every file of course_lib by its name below it: `rnn`, `data.plays`, `data.__init__`."""
     return {".".join(path.relative_to(LIBRARY).with_suffix("").parts): path for path in sorted(LIBRARY.rglob("*.py"))}

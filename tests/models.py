@@ -1,0 +1,86 @@
+"""Every module of the shelf that has a forward pass, for the tests that try them all.
+
+`MODELS` says how one is made and called: test_compile.py compiles it and test_accelerator.py runs it on a simulated
+device, each in one case by this entry alone. `OWN_CASES` are modules with cases of their own in both files, and
+`NOT_COMPILED` those that PyTorch does not compile, with cases of their own in test_accelerator.py. A module that is in
+none of them fails test_models.py: a new one gets an entry in `MODELS`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import nn
+
+from course_lib.attention.attention import (
+    AdditiveAttention,
+    ConcatAttention,
+    DotAttention,
+    GeneralAttention,
+    SelfAttention,
+)
+from course_lib.attention.block import Block, Decoder, Encoder, FeedForward, GatedFeedForward
+from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.norms import LayerNorm, RMSNorm
+from course_lib.attention.order_model import OrderModel
+from course_lib.attention.positions import LearnedPositions, LinearBias, RelativeBias, SinusoidalPositions
+from course_lib.attention.transformer import PlacedEmbedding, Transformer
+from course_lib.bert.bert import Bert, BertConfig
+from course_lib.bert.bert_heads import Choice, Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
+from course_lib.language import decoder
+from course_lib.language.gpt import GPT
+from course_lib.recurrent.language_model import CharRNN
+from course_lib.recurrent.lstm import GRU, LSTM
+from course_lib.recurrent.rnn import RNN
+from course_lib.translation import seq2seq
+from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem
+from course_lib.vision.masked_patches import MaskedAutoencoder
+from course_lib.vision.patches import PatchEmbedding
+from course_lib.vision.vit import ViT
+
+
+class New(NamedTuple):
+    """How a test makes what a model is given, each of a shape: numbers, ids (0 or 1), and which places are real."""
+
+    vectors: Callable
+    ids: Callable
+    allowed: Callable
+
+
+class Model(NamedTuple):
+    """How a model is made, and what its forward pass is given: how to make tensors, a batch size -> the arguments."""
+
+    make: Callable[[], nn.Module]
+    given: Callable[[New, int], tuple]
+
+
+def a_bert() -> Bert:
+    """A BERT as small as one can be: 11 pieces, 9 places, 6 wide, 2 heads, 1 block."""
+    return Bert(BertConfig(11, 9, 6, 2, 1, 0.0))
+
+
+MODELS = {
+    LayerNorm: Model(lambda: LayerNorm(4), lambda new, B: (new.vectors(B, 5, 4),)),
+    RMSNorm: Model(lambda: RMSNorm(4), lambda new, B: (new.vectors(B, 5, 4),)),
+    FeedForward: Model(lambda: FeedForward(4, 6), lambda new, B: (new.vectors(B, 5, 4),)),
+    GatedFeedForward: Model(lambda: GatedFeedForward(4, 6), lambda new, B: (new.vectors(B, 5, 4),)),
+    PlacedEmbedding: Model(lambda: PlacedEmbedding(11, 6), lambda new, B: (new.ids(B, 5),)),
+    Encoder: Model(lambda: Encoder(6, 2, 2), lambda new, B: (new.vectors(B, 5, 6), new.allowed(B, 5))),
+    OrderModel: Model(lambda: OrderModel(11, 3, d_model=6), lambda new, B: (new.ids(B, 5),)),
+    Choice: Model(lambda: Choice(a_bert()), lambda new, B: (new.ids(B, 3, 6), new.ids(B, 3, 6), new.allowed(B, 3, 6))),
+    SpanFinder: Model(lambda: SpanFinder(a_bert()), lambda new, B: (new.ids(B, 6), new.ids(B, 6))),
+    LayerMix: Model(lambda: LayerMix(3), lambda new, B: ([new.vectors(B, 5, 4) for _ in range(3)],)),
+    PatchEmbedding: Model(lambda: PatchEmbedding(1, 2, 4), lambda new, B: (new.vectors(B, 1, 6, 4),)),
+    ConvLayer: Model(lambda: ConvLayer(2, 4), lambda new, B: (new.vectors(B, 2, 6, 5),)),
+}
+
+OWN_CASES = {
+    RNN, CharRNN, AdditiveAttention, ConcatAttention, DotAttention, GeneralAttention, SelfAttention, MultiHead, Block,
+    SinusoidalPositions, LearnedPositions, RelativeBias, LinearBias, Transformer, GPT, decoder.Decoder, Bert,
+    Classifier, Tagger, MaskedWords, ConvNet, ConvStem, ViT, MaskedAutoencoder, LSTM, GRU,
+}  # fmt: skip
+
+# PyTorch's own LSTM, which is not compiled: the layers of the translator of lesson 03 stand on it.
+NOT_COMPILED = {seq2seq.Seq2Seq, seq2seq.Encoder, seq2seq.Decoder, seq2seq.AttentionDecoder}
+
+# What is only tried as a part: of Transformer.
+PARTS = {Decoder}

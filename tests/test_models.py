@@ -1,0 +1,41 @@
+"""No module of the shelf is forgotten: each with a forward pass is compiled and tried on a device (models.py)."""
+
+import importlib
+import inspect
+
+import pytest
+import test_accelerator
+import test_compile
+from models import MODELS, NOT_COMPILED, OWN_CASES, PARTS
+from torch import nn
+
+from course_lib.lesson.syllabus import concepts
+
+
+def modules() -> list[type]:
+    """The modules that the shelf defines with a forward pass of their own, but for those that others are made from."""
+    files = [importlib.import_module(f"course_lib.{name}") for name in concepts()]
+    found = [
+        one
+        for file in files
+        for one in vars(file).values()
+        if inspect.isclass(one) and issubclass(one, nn.Module) and one.__module__ == file.__name__
+    ]
+    bases = {base for one in found for base in one.__mro__[1:] if base.__name__ in {"Stacked", "Attention", "Head"}}
+    return [one for one in found if "forward" in vars(one) and one not in bases]
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda one: f"{one.__module__.rpartition('.')[2]}-{one.__name__}")
+def test_every_module_is_compiled_and_tried_on_a_device(module):
+    where = [module in cases for cases in (MODELS, OWN_CASES, NOT_COMPILED, PARTS)]
+    assert sum(where) == 1, f"{module.__name__} needs an entry in MODELS of tests/models.py: how it is made and called"
+
+
+@pytest.mark.parametrize("module", sorted(OWN_CASES, key=lambda one: one.__name__), ids=lambda one: one.__name__)
+def test_a_module_with_cases_of_its_own_has_them_in_both_files(module):
+    for tests in (test_compile, test_accelerator):
+        assert module in vars(tests).values(), f"{module.__name__} is not tried in {tests.__name__}.py"
+
+
+def test_what_is_not_there_any_more_has_no_entry():
+    assert {*MODELS, *NOT_COMPILED, *PARTS} <= {*modules()}
