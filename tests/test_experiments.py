@@ -3,9 +3,11 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -386,3 +388,21 @@ def test_two_comparisons_hold_together_in_a_run_or_not():
     both = (measured(Runs([1, 3])) < 2) & (measured(Runs([3, 1])) < 2)
     with pytest.raises(ClaimFailed, match="holds in 0 of 2"):
         claim("each is small, and never both", both.in_at_least(1))
+
+
+def test_the_table_in_a_model_answer_is_the_records():
+    """An exercise may not import an experiment: the answer to lesson 02's investigation is held to its record here."""
+    from course_lib.exercises.lstm_gradient_flow_questions import GRADIENT
+    from course_lib.experiments.lstm_gradient_flow import halves
+
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \|(.*)\|(.*)\|$", textwrap.dedent(GRADIENT.answer), re.M)
+    told = [
+        ({"gates": float(gates), "back": float(back), "steps": steps}, text.strip())
+        for gates, back, *texts in rows
+        for steps, text in zip((300, 900), texts, strict=True)
+        if text.strip()
+    ]
+    assert sorted(map(str, halves.variants)) == sorted(str(variant) for variant, _ in told)
+    for variant, text in told:
+        found = recorded(halves).numbers("accuracy", **variant)
+        assert text == f"{found.mean:.2f} ({found.least:.2f} to {found.most:.2f})"
