@@ -3,9 +3,11 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -25,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 FILES = {
     "course_lib/__init__.py": "",
-    "course_lib/experiments/__init__.py": "",
+    "course_lib/experiments/__init__.py": "def each():\n    pass\ndef experiment():\n    pass\n",
     "course_lib/shelf/__init__.py": "from course_lib.shelf.attention import attend\n",
     "course_lib/shelf/attention.py": '''"""Attention."""
 import torch
@@ -45,7 +47,8 @@ def _check_attended(q):
     "course_lib/data/__init__.py": "",
     "course_lib/data/plays.py": "def text():\n    return 'a'\ndef scenes():\n    return 'b'\n",
     "course_lib/experiments/toy.py": "from course_lib.data import plays\nfrom course_lib.shelf import block\n"
-    "STEPS = 3\ndef trained(seed):\n    return block.Block().forward(plays.text()) * STEPS\n"
+    "from course_lib.experiments import each, experiment\nSTEPS = 3\n"
+    "@experiment(each(a=[1]))\ndef trained(seed):\n    return block.Block().forward(plays.text()) * STEPS\n"
     "def aside(seed):\n    from course_lib.shelf import attend\n    return attend(1)\n",
     "data/model.bin": "weights",
 }
@@ -107,6 +110,7 @@ def test_changed_code_changes_the_digest(library, changed):
         {"attention": ("def other(q):\n    return q\n", "")},
         {"plays": ("'b'", "'c'")},
         {"toy": ("attend(1)", "attend(2)")},
+        {"toy": ("each(a=[1])", "each(a=[1, 2]), seeds=[0]")},
     ],
 )
 def test_what_computes_nothing_here_does_not(library, changed):
@@ -230,6 +234,8 @@ def test_a_record_gives_numbers_and_curves_and_takes_a_live_run(book):
     live = found.run(low=2.0)
     assert found.numbers("number", low=2.0).live == live["number"] and one.live_seed == 2
     assert found.numbers("number", low=0.0).live is None
+    found.take({"number": torch.tensor(0.25), "curve": [1]}, low=0.0)  # trained in the notebook's own cells
+    assert found.numbers("number", low=0.0).live == 0.25 and found.numbers("curve", 0, low=0.0).live == 1
     for path, variant, complaint in [
         (("number",), {}, "more than one variant fits"),
         (("number",), {"low": 9}, "no variant fits"),
@@ -382,3 +388,21 @@ def test_two_comparisons_hold_together_in_a_run_or_not():
     both = (measured(Runs([1, 3])) < 2) & (measured(Runs([3, 1])) < 2)
     with pytest.raises(ClaimFailed, match="holds in 0 of 2"):
         claim("each is small, and never both", both.in_at_least(1))
+
+
+def test_the_table_in_a_model_answer_is_the_records():
+    """An exercise may not import an experiment: the answer to lesson 02's investigation is held to its record here."""
+    from course_lib.exercises.lstm_gradient_flow_questions import GRADIENT
+    from course_lib.experiments.lstm_gradient_flow import halves
+
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \|(.*)\|(.*)\|$", textwrap.dedent(GRADIENT.answer), re.M)
+    told = [
+        ({"gates": float(gates), "back": float(back), "steps": steps}, text.strip())
+        for gates, back, *texts in rows
+        for steps, text in zip((300, 900), texts, strict=True)
+        if text.strip()
+    ]
+    assert sorted(map(str, halves.variants)) == sorted(str(variant) for variant, _ in told)
+    for variant, text in told:
+        found = recorded(halves).numbers("accuracy", **variant)
+        assert text == f"{found.mean:.2f} ({found.least:.2f} to {found.most:.2f})"
