@@ -54,13 +54,13 @@ from course_lib.language.next_token import bits_per_token, next_token_loss, wind
 from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
+from course_lib.scale.config import configured
+from course_lib.scale.processes import Here
+from course_lib.scale.run import Run
+from course_lib.scale.tasks import TASKS
 from course_lib.show.record import capture
 from course_lib.text.pairs import batches, masked_loss, shift
 from course_lib.train import fit
-from course_lib.train.scale.config import configured
-from course_lib.train.scale.processes import Here
-from course_lib.train.scale.run import Run
-from course_lib.train.scale.tasks import TASKS
 from course_lib.translation.decode import beam_search, greedy
 from course_lib.translation.seq2seq import Seq2Seq
 from course_lib.translation.translator import translation_loss
@@ -306,7 +306,7 @@ OF_A_RUN = {f"{model}-{optimiser}": (model, optimiser) for model in AT_SCALE for
 
 @cases(**OF_A_RUN)
 def a_step_at_scale(model, optimiser):
-    """As `python -m course_lib.train` takes it; the numbers are read once, when they are logged."""
+    """As `python -m course_lib.scale` takes it; the numbers are read once, when they are logged."""
     config = configured(model, optimiser=optimiser, tokens=20, batch=8, micro=4, out="/nowhere")
     task = TASKS[model].__new__(TASKS[model])
     sizes, piece = AT_SCALE[model]

@@ -14,10 +14,10 @@ from torch.testing import assert_close
 
 from course_lib.bert.bert import PUBLISHED, SMALL, Bert, BertConfig, begin, mean_state, parameter_count
 from course_lib.data import plays
-from course_lib.language.gpt import HF_ACTIVATIONS
 from course_lib.show.record import capture
 from course_lib.text.wordpiece import WordPiece
 from course_lib.train import published
+from course_lib.weights.hf_activations import HF_ACTIVATIONS
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

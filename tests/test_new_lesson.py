@@ -23,7 +23,8 @@ from course_lib.publish.normalise import as_text, normalise
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "17_looking_inside"
 ENTRY = (
-    '    Lesson(17, "looking_inside", "Looking inside", "What has a network learned, and where?", ("saliency.py",)),\n'
+    '    Lesson(17, "looking_inside", "Looking inside", "What has a network learned, and where?",\n'
+    '           ("vision/saliency.py",)),\n'
 )
 CONCEPT = '''\
 """Saliency: how strongly each input moves an output."""
@@ -38,7 +39,7 @@ def saliency(inputs: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
 TEST = """\
 import torch
 
-from course_lib.saliency import saliency
+from course_lib.vision.saliency import saliency
 
 
 def test_the_slope_of_a_line():
@@ -108,7 +109,7 @@ LOOK = """
     measured.store(notebook.name, entry)
     execute.refresh_readme()
     row = next(line for line in measured.README.read_text().splitlines() if line.startswith("| [17 Looking inside]"))
-    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/saliency.py", "tests/test_saliency.py",
+    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/vision/saliency.py", "tests/test_saliency.py",
                  "course_lib/exercises/looking_inside.py", "tests/test_exercises.py"):
         assert f"]({link})" in row, row
     assert groups.group_of("notebooks/17_looking_inside.ipynb::Cell 0") == "lesson 17_looking_inside"
@@ -147,7 +148,10 @@ def course(tmp_path_factory):
     syllabus = copy / "course_lib" / "lesson" / "syllabus.py"
     before, end, after = syllabus.read_text(encoding="utf-8").partition("\n)\n\n\ndef concepts")
     syllabus.write_text(f"{before}\n{ENTRY}{end.lstrip()}{after}", encoding="utf-8")
-    (copy / "course_lib" / "saliency.py").write_text(CONCEPT)
+    vision = copy / "course_lib" / "vision"
+    (vision / "saliency.py").write_text(CONCEPT)
+    exports = (vision / "__init__.py").read_text(encoding="utf-8").replace("__all__ = [", '__all__ = ["saliency", ')
+    (vision / "__init__.py").write_text(f"{exports}\nfrom course_lib.vision.saliency import saliency  # noqa: E402\n")
     (copy / "course_lib" / "exercises" / "looking_inside.py").write_text(EXERCISES)
     (copy / "tests" / "test_saliency.py").write_text(TEST)
     (copy / "notebooks" / f"{NAME}.ipynb").write_text(as_text(lesson_17()), encoding="utf-8")

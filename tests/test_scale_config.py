@@ -2,10 +2,10 @@
 
 import pytest
 
-from course_lib.train.__main__ import main, parsed
-from course_lib.train.scale import endings
-from course_lib.train.scale.config import SIZES, Config, configured, in_words, keep, kept
-from course_lib.train.scale.run import check_share
+from course_lib.scale import endings
+from course_lib.scale.__main__ import main, parsed
+from course_lib.scale.config import SIZES, Config, configured, in_words, keep, kept
+from course_lib.scale.run import check_share
 
 
 @pytest.mark.parametrize(("model", "size"), [(model, size) for model in SIZES for size in SIZES[model]])

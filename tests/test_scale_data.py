@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.train.scale import corpus
-from course_lib.train.scale.config import configured
-from course_lib.train.scale.journal import Journal, read
-from course_lib.train.scale.rows import Order, Windows, draw
-from course_lib.train.scale.tasks import TASKS
-from course_lib.train.scale.tokens import Tokens, Writer, is_whole
+from course_lib.scale import corpus
+from course_lib.scale.config import configured
+from course_lib.scale.journal import Journal, read
+from course_lib.scale.rows import Order, Windows, draw
+from course_lib.scale.tasks import TASKS
+from course_lib.scale.tokens import Tokens, Writer, is_whole
+from course_lib.text.tokenizers import CharTokenizer
 
 
 def silent(*_):
@@ -228,7 +229,7 @@ def test_a_data_set_of_the_hub_is_streamed_and_goes_on(tmp_path, monkeypatch):
     assert [(split, text) for split, text, _ in corpus._streamed(source, stopped)] == texts[171:]
 
     config = configured("gpt", data=source, tokenizer="own", fetch=2000, out=str(tmp_path / "run"))
-    monkeypatch.setattr(corpus, "OWN", {"gpt": "course_lib.text.tokenizers:CharTokenizer"})
+    monkeypatch.setattr(corpus, "OWN", {"gpt": CharTokenizer})
     place = corpus.prepare(config, silent)
     assert 2000 <= len(Tokens(place, "train")) < 2100
     with pytest.raises(ConnectionError, match="cannot be had .* Without the network: --data plays"):

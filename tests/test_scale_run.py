@@ -15,12 +15,12 @@ import torch
 from processes import ONLY_HERE, ended, free_port, losses, run, start
 from safetensors.torch import load_file
 
-from course_lib.train.scale import snapshots
-from course_lib.train.scale.config import configured
-from course_lib.train.scale.corpus import folder, prepare
-from course_lib.train.scale.processes import Here, _check_one_each
-from course_lib.train.scale.run import train
-from course_lib.train.scale.tasks import TASKS
+from course_lib.scale import snapshots
+from course_lib.scale.config import configured
+from course_lib.scale.corpus import folder, prepare
+from course_lib.scale.processes import Here, _check_one_each
+from course_lib.scale.run import train
+from course_lib.scale.tasks import TASKS
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="gloo's processes are started by fork here")]
 
@@ -100,8 +100,8 @@ def test_muon_steps_whole_matrices_where_they_are_shared_out(begun, tmp_path):
 
 WITH_DROPOUT = """
 import sys
-from course_lib.train import __main__ as command
-from course_lib.train.scale import tasks
+from course_lib.scale import __main__ as command
+from course_lib.scale import tasks
 from torch import nn
 
 def gpt(*sizes, make=tasks.gpt):
@@ -138,7 +138,7 @@ import sys
 from functools import partial
 import torch
 torch.compile = partial(torch.compile, backend="aot_eager")  # needs no compiler
-from course_lib.train import __main__ as command
+from course_lib.scale import __main__ as command
 sys.exit(command.main(sys.argv[1:]))
 """
 
@@ -209,7 +209,7 @@ def test_torchrun_starts_the_same_command(whole, begun):
     out = begun("vit")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
     made = subprocess.run(
-        [*command, "course_lib.train", "vit", "--steps", str(STEPS), "--out", str(out)],
+        [*command, "course_lib.scale", "vit", "--steps", str(STEPS), "--out", str(out)],
         env=os.environ | ONLY_HERE,
         capture_output=True,
         text=True,
@@ -249,8 +249,8 @@ def test_a_request_to_end_is_heard_by_all_and_keeps_the_step(whole, begun, asked
 
 NAN_ON_ONE = """
 import sys
-from course_lib.train import __main__ as command
-from course_lib.train.scale import run
+from course_lib.scale import __main__ as command
+from course_lib.scale import run
 
 class Bad(run.Run):
     def step(self, pieces, wishes=None):
@@ -288,8 +288,8 @@ def test_a_full_disk_of_one_process_ends_all_and_what_was_there_is_whole(whole, 
 
 STOP_AT_10 = """
 import sys
-from course_lib.train import __main__ as command
-from course_lib.train.scale import run
+from course_lib.scale import __main__ as command
+from course_lib.scale import run
 
 def go(self, wishes, ahead):
     for step in range(10):
@@ -341,8 +341,8 @@ def test_two_trainings_in_one_folder_are_one_too_many(begun):
 
 SLOW_DATA = """
 import sys, time
-from course_lib.train import __main__ as command
-from course_lib.train.scale import corpus
+from course_lib.scale import __main__ as command
+from course_lib.scale import corpus
 
 def prepare(config, say):
     say("making")

@@ -3,17 +3,13 @@
 import json
 import math
 import random
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
-from pkgutil import resolve_name
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from course_lib.bert import pretraining
 from course_lib.bert.bert import BertConfig
 from course_lib.bert.bert_heads import MaskedWords
 from course_lib.bert.pretraining import masked_bits
@@ -21,25 +17,19 @@ from course_lib.data import plays
 from course_lib.language import next_token
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.language.next_token import bits_per_token
-from course_lib.recurrent import language_model
+from course_lib.recipes import plays as plays_recipes
+from course_lib.recipes import stored
+from course_lib.recipes.plays import PLAYS
+from course_lib.recipes.stored import CHECKPOINTS, RECIPES, cards, load, save, train
 from course_lib.recurrent.language_model import bits_per_character
 from course_lib.text.tokenizers import CharTokenizer
 from course_lib.text.wordpiece import WordPiece
-from course_lib.train import stored, stored_plays
-from course_lib.train.stored import CHECKPOINTS, RECIPES, cards, load, save, train
-from course_lib.train.stored_plays import PLAYS
 
 
 @cache
-def reader(tokenizer):
-    """The tokenizer with this name."""
-    return resolve_name(tokenizer)(plays.text("train"))
-
-
-@cache
-def unread(tokenizer):
-    """The test plays as its ids."""
-    return reader(tokenizer).encode(plays.text("test"))
+def learnt(tokenizer):
+    """The tokenizer that this function learns from the train split."""
+    return tokenizer(plays.text("train"))
 
 
 def slow_if_large(name):
@@ -51,12 +41,12 @@ def slow_if_large(name):
 @pytest.mark.parametrize("name", [slow_if_large(name) for name in PLAYS])
 def test_a_stored_model_is_worth_what_its_record_says(name):
     (model, record), recipe = load(name), RECIPES[name]
-    assert not model.training and record["command"].endswith(name)
+    assert not model.training
     assert record["weights"] == sum(p.numel() for p in model.parameters())
-    tokenizer, read = reader(recipe.tokenizer), unread(recipe.tokenizer)
+    tokenizer, read = record["tokenizer"], record["tokenizer"].encode(plays.text("test"))
     per_character = len(read) / len(plays.text("test"))
     more, unit = ((tokenizer,), 1) if recipe.masked else ((), per_character)
-    found = resolve_name(recipe.bits)(model, read.flip(0) if recipe.backwards else read, *more) * unit
+    found = recipe.bits(model, read.flip(0) if recipe.backwards else read, *more) * unit
     assert abs(found - record["test_bits"]) < 2e-3
     steps, bits = zip(*record["curve"], strict=True)
     assert steps[0] == 0 and steps[-1] == record["steps"] == recipe.steps
@@ -80,7 +70,7 @@ def test_a_run_makes_a_model_that_comes_back_as_it_was(tmp_path, monkeypatch):
     path = save("plays_lstm", model, record)
     assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing half-written is left
     back, same = load("plays_lstm")
-    assert same == record
+    assert same_records(same, record)
     assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), back.state_dict().values(), strict=True))
 
 
@@ -89,7 +79,7 @@ def test_unknown_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path
         load("plays_t5")
     weights = {key: value.contiguous() for key, value in load("plays_rnn")[0].state_dict().items()}
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
-    with pytest.raises(FileNotFoundError, match="python -m course_lib.train.stored plays_rnn"):
+    with pytest.raises(FileNotFoundError, match="python -m course_lib.recipes.stored plays_rnn"):
         load("plays_rnn")
     (tmp_path / "plays_rnn.safetensors").write_bytes((CHECKPOINTS / "plays_rnn.safetensors").read_bytes()[:5000])
     with pytest.raises(ValueError, match="plays_rnn.safetensors is damaged"):
@@ -105,7 +95,7 @@ def test_unknown_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path
 @pytest.mark.parametrize(
     ("weights", "record", "words"),
     [
-        ({}, lambda whole: {}, "its record lacks command, "),
+        ({}, lambda whole: {}, "its record lacks commit, "),
         ({}, lambda whole: {"vocab_size": 71}, "its record lacks .*test_bits, weights"),
         ({}, lambda whole: [1], ""),
         ({}, lambda whole: whole | {"vocab_size": -1}, ""),
@@ -119,7 +109,8 @@ def test_a_file_whose_parts_do_not_fit_is_refused_in_words(tmp_path, monkeypatch
     model, whole = load("plays_rnn")
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
     kept = {key: tensor.contiguous() for key, tensor in (model.state_dict() | weights).items() if tensor is not None}
-    header = {"format": stored.FORMAT, "record": json.dumps(record(whole))}
+    tokenizer = whole.pop("tokenizer").to_json()
+    header = {"format": stored.FORMAT, "record": json.dumps(record(whole)), "tokenizer": tokenizer}
     save_file(kept, tmp_path / "plays_rnn.safetensors", metadata=header)
     with pytest.raises(ValueError, match=rf"plays_rnn.safetensors does not fit its recipe \(.*{words}"):
         load("plays_rnn")
@@ -133,12 +124,40 @@ def test_a_header_without_its_record_is_refused_in_words(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_nothing_is_imported_that_no_recipe_needs_before_a_model_is_asked_for():
-    program = (
-        "import sys, course_lib.train.stored as s; print(*[m for m in sys.modules if m.startswith('course_lib.')])"
-    )
-    seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert {name.split(".")[1] for name in seen} == {"data", "train"}
+@pytest.mark.parametrize("name", PLAYS)
+def test_the_stored_tokenizer_is_the_learnt_one(name):
+    kept, fresh = load(name)[1]["tokenizer"], learnt(RECIPES[name].tokenizer)
+    assert type(kept) is type(fresh) and kept.to_json() == fresh.to_json()
+    text = plays.text("test")[:20_000]
+    assert torch.equal(kept.encode(text), fresh.encode(text))
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_a_model_and_its_tokenizer_need_no_plays(name, monkeypatch):
+    monkeypatch.setattr(plays, "text", lambda split: pytest.fail("the plays were read"))
+    model, record = load(name)
+    ids = record["tokenizer"].encode("To be, or not to be")
+    assert len(record["tokenizer"]) == record["vocab_size"] > ids.max()
+    logits = model(ids[None])
+    assert (logits[0] if isinstance(logits, tuple) else logits).shape == (1, len(ids), record["vocab_size"])
+
+
+@pytest.mark.parametrize("change", ["none", "another", "broken"])
+def test_a_tokenizer_that_does_not_fit_is_refused_in_words(tmp_path, monkeypatch, change):
+    model, record = load("plays_rnn")
+    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
+    header = {"format": stored.FORMAT, "record": json.dumps({k: v for k, v in record.items() if k != "tokenizer"})}
+    words = {
+        "none": "its record lacks tokenizer",
+        "another": "its tokenizer has 4 tokens",
+        "broken": "does not fit its recipe",
+    }[change]
+    if change != "none":
+        header["tokenizer"] = CharTokenizer("abc").to_json() if change == "another" else '{"type": "T5"}'
+    weights = {key: value.contiguous() for key, value in model.state_dict().items()}
+    save_file(weights, tmp_path / "plays_rnn.safetensors", metadata=header)
+    with pytest.raises(ValueError, match=rf"plays_rnn.safetensors does not fit.*{words}|{words}"):
+        load("plays_rnn")
 
 
 def test_a_recipe_makes_a_new_model_of_its_layer():
@@ -149,7 +168,7 @@ def test_a_recipe_makes_a_new_model_of_its_layer():
             words, pairs = model(ids)
             assert words.shape == (2, 3, 7) and pairs.shape == (2, 2)
         elif recipe.layer:
-            assert recipe.layer.endswith(f":{type(model.rnn).__name__}")
+            assert type(model.rnn) is recipe.layer
             assert (model.rnn.d_in, model.rnn.d_hidden) == recipe.sizes[:2]
             assert model(ids)[0].shape == (2, 3, 7)
         else:
@@ -157,6 +176,13 @@ def test_a_recipe_makes_a_new_model_of_its_layer():
 
 
 # --- other kinds of recipes, each on a small text and for some steps
+
+
+def same_records(one, other):
+    """Of the tokenizer, what it writes; of the rest, what JSON makes of it."""
+    plain = [{key: value for key, value in record.items() if key != "tokenizer"} for record in (one, other)]
+    tokenizers = [record["tokenizer"].to_json() for record in (one, other)]
+    return json.dumps(plain[0]) == json.dumps(plain[1]) and tokenizers[0] == tokenizers[1]
 
 
 def a_text(seed, length):
@@ -204,15 +230,15 @@ def test_bits_of_subwords_are_said_per_character(tiny):
         assert abs(bits_per_token(model, ids) * len(ids) / len(text) - said) < 1e-4
 
 
-def test_bits_of_masked_pieces_are_said_per_piece(tiny, monkeypatch):
+def test_bits_of_masked_pieces_are_said_per_piece(tiny):
     few = WordPiece.train(TEXTS["train"], 60)
-    monkeypatch.setattr(pretraining, "play_pieces", lambda text: few)
+    stored.RECIPES["bert"] = replace(tiny["bert"], tokenizer=lambda text: few)
     model, record = train("bert", progress=False)
     assert isinstance(model, MaskedWords) and record["vocab_size"] == len(few)
     ids = few.encode(TEXTS["test"])
     assert abs(masked_bits(model, ids, few) - record["test_bits"]) < 1e-4
     save("bert", model, record)
-    assert load("bert")[1] == json.loads(json.dumps(record))
+    assert same_records(load("bert")[1], record)
 
 
 def test_half_precision_halves_a_file_and_hardly_moves_the_logits(tiny):
@@ -221,7 +247,7 @@ def test_half_precision_halves_a_file_and_hardly_moves_the_logits(tiny):
     half, kept = path.stat().st_size, load_file(path)
     assert {part.dtype for part in kept.values()} == {torch.float16}
     back, same = load("gpt")
-    assert same == json.loads(json.dumps(record))
+    assert same_records(same, record) and record["recipe"]["reader"] == "small_gpt"
     for name, weight in back.state_dict().items():
         assert weight.dtype == torch.float32 and torch.equal(weight, model.state_dict()[name].half().float())
     ids = torch.randint(record["vocab_size"], (4, 8))
@@ -235,15 +261,16 @@ def test_half_precision_halves_a_file_and_hardly_moves_the_logits(tiny):
 
 @pytest.mark.parametrize("name, expected", [("gpt", next_token.three_rounds), ("back", None)])
 def test_a_recipe_may_name_its_optimiser(tiny, monkeypatch, name, expected):
-    taken, fit = [], stored_plays.fit
-    monkeypatch.setattr(stored_plays, "fit", lambda *args, **how: taken.append(how["optimiser"]) or fit(*args, **how))
+    taken, fit = [], plays_recipes.fit
+    monkeypatch.setattr(plays_recipes, "fit", lambda *args, **how: taken.append(how["optimiser"]) or fit(*args, **how))
     train(name, steps=1, progress=False)
     assert taken == [expected]
 
 
 def test_a_backwards_recipe_reads_every_text_from_its_end(tiny, monkeypatch):
-    read, streams = [], language_model.streams
-    monkeypatch.setattr(language_model, "streams", lambda ids, *sizes: read.append(ids) or streams(ids, *sizes))
+    read, streams = [], tiny["back"].batches
+    watched = replace(tiny["back"], batches=lambda ids, *sizes: read.append(ids) or streams(ids, *sizes))
+    monkeypatch.setitem(stored.RECIPES, "back", watched)
     model, record = train("back", progress=False)
     tokens = CharTokenizer(TEXTS["train"])
     assert any(torch.equal(ids, tokens.encode(TEXTS["train"][::-1])) for ids in read)
@@ -265,4 +292,4 @@ def test_a_card_says_what_a_model_reads_and_which_way(tiny):
 
 def test_the_cards_are_those_of_the_stored_models():
     assert (CHECKPOINTS / "README.md").read_text(encoding="utf-8") == cards()
-    assert cards().count("Again: `python -m course_lib.train.stored") == len(RECIPES)
+    assert cards().count("Again: `python -m course_lib.recipes.stored") == len(RECIPES)

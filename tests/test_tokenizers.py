@@ -8,24 +8,24 @@ import pytest
 import torch
 
 from course_lib.data import SPLITS, dates
-from course_lib.text.tokenizers import SPECIALS, UNKNOWN, CharTokenizer, WordTokenizer, words
+from course_lib.text.tokenizers import UNKNOWN_MARK, WORD_SPECIALS, CharTokenizer, WordTokenizer, words
 
 
 def test_by_eye():
     tokenizer = CharTokenizer("hello")
-    assert tokenizer.vocab == [UNKNOWN, "e", "h", "l", "o"]
+    assert tokenizer.vocab == [UNKNOWN_MARK, "e", "h", "l", "o"]
     assert len(tokenizer) == 5
     ids = tokenizer.encode("hole!")
     assert ids.dtype == torch.int64
     assert ids.tolist() == [2, 4, 3, 1, 0]
-    assert tokenizer.decode(ids) == "hole" + UNKNOWN
+    assert tokenizer.decode(ids) == "hole" + UNKNOWN_MARK
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_round_trip_on_random_text(seed):
     draw = random.Random(seed)
     codes = [draw.choice((draw.randrange(0xD800), draw.randrange(0xE000, 0x110000))) for _ in range(50)]
-    alphabet = [*map(chr, codes[: draw.randrange(1, 50)]), "\n", " ", UNKNOWN]
+    alphabet = [*map(chr, codes[: draw.randrange(1, 50)]), "\n", " ", UNKNOWN_MARK]
     text = "".join(draw.choices(alphabet, k=draw.randrange(1, 500)))
     tokenizer = CharTokenizer(text)
     ids = tokenizer.encode(text)
@@ -41,9 +41,9 @@ def test_the_order_of_the_text_does_not_matter():
 
 
 def test_the_unknown_mark_in_the_text_keeps_index_zero():
-    tokenizer = CharTokenizer(f"a{UNKNOWN}b")
-    assert tokenizer.vocab == [UNKNOWN, "a", "b"]
-    assert tokenizer.encode(UNKNOWN).tolist() == [0]
+    tokenizer = CharTokenizer(f"a{UNKNOWN_MARK}b")
+    assert tokenizer.vocab == [UNKNOWN_MARK, "a", "b"]
+    assert tokenizer.encode(UNKNOWN_MARK).tolist() == [0]
 
 
 def test_an_empty_text_encodes_to_nothing_and_back():
@@ -117,7 +117,9 @@ def test_json_of_something_else_is_refused(wrong):
         CharTokenizer.from_json(wrong)
 
 
-@pytest.mark.parametrize("vocab", [[UNKNOWN, "b", "a"], ["a", "b"], [UNKNOWN, "a", "a"], [UNKNOWN, "ab"], "ab"])
+@pytest.mark.parametrize(
+    "vocab", [[UNKNOWN_MARK, "b", "a"], ["a", "b"], [UNKNOWN_MARK, "a", "a"], [UNKNOWN_MARK, "ab"], "ab"]
+)
 def test_a_changed_vocabulary_is_refused(vocab):
     with pytest.raises(ValueError, match="vocabulary is not one that a CharTokenizer makes"):
         CharTokenizer.from_json(json.dumps({"type": "CharTokenizer", "vocab": vocab}))
@@ -125,7 +127,7 @@ def test_a_changed_vocabulary_is_refused(vocab):
 
 def test_another_kind_of_tokenizer_is_refused():
     with pytest.raises(ValueError, match="vocabulary is not one"):
-        CharTokenizer.from_json(json.dumps({"type": "BPE", "vocab": [UNKNOWN, "a"]}))
+        CharTokenizer.from_json(json.dumps({"type": "BPE", "vocab": [UNKNOWN_MARK, "a"]}))
 
 
 # Words, and characters, for translation
@@ -135,7 +137,7 @@ SENTENCES = [["le", "chat", "noir", "."], ["le", "chien", "-", "loup", "!"], ["l
 
 def test_words_by_eye():
     tokenizer = WordTokenizer(SENTENCES)
-    assert tokenizer.vocab == [*SPECIALS, "!", "-", ".", "chat", "chien", "l'eau", "le", "loup", "noir"]
+    assert tokenizer.vocab == [*WORD_SPECIALS, "!", "-", ".", "chat", "chien", "l'eau", "le", "loup", "noir"]
     assert (tokenizer.padding, tokenizer.start, tokenizer.end, tokenizer.unknown) == (0, 1, 2, 3)
     assert [tokenizer.vocab[i] for i in range(4)] == ["<padding>", "<start>", "<end>", "<unknown>"]
     ids = tokenizer.encode("le loup, noir!", start=True, end=True)
@@ -147,7 +149,7 @@ def test_words_by_eye():
 
 def test_characters_by_eye():
     tokenizer = WordTokenizer(["日本", "本 月"], characters=True)
-    assert tokenizer.vocab == [*SPECIALS, " ", "日", "月", "本"]
+    assert tokenizer.vocab == [*WORD_SPECIALS, " ", "日", "月", "本"]
     assert tokenizer.encode("日月 火", end=True).tolist() == [5, 6, 4, 3, 2]
     assert "".join(tokenizer.decode([1, 5, 6, 4, 7, 2, 0])) == "日月 本"
 
@@ -200,13 +202,13 @@ def test_the_same_tokens_give_the_same_vocabulary_through_json_too():
 
 def test_a_rare_token_stays_unknown():
     tokenizer = WordTokenizer(["a b a", "b c"], min_count=2)
-    assert tokenizer.vocab == [*SPECIALS, "a", "b"]
+    assert tokenizer.vocab == [*WORD_SPECIALS, "a", "b"]
     assert tokenizer.encode("c a").tolist() == [3, 4]
 
 
 def test_a_special_spelt_out_in_a_sentence_is_no_special():
     tokenizer = WordTokenizer([["a", "<end>", "<padding>"]])
-    assert tokenizer.vocab == [*SPECIALS, "a"]
+    assert tokenizer.vocab == [*WORD_SPECIALS, "a"]
     assert tokenizer.encode(["<end>", "a", "<padding>"]).tolist() == [3, 4, 3]
 
 
@@ -271,7 +273,7 @@ def test_json_of_no_word_tokenizer_is_refused(wrong):
 
 
 @pytest.mark.parametrize("change", [
-    {"vocab": [*SPECIALS, "b", "a"]}, {"vocab": ["a", "b"]}, {"vocab": [*SPECIALS, "a", "a"]},
+    {"vocab": [*WORD_SPECIALS, "b", "a"]}, {"vocab": ["a", "b"]}, {"vocab": [*WORD_SPECIALS, "a", "a"]},
     {"type": "CharTokenizer"}, {"characters": 1}, {"vocab": "ab"},
 ])  # fmt: skip
 def test_a_changed_word_vocabulary_is_refused(change):

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.language.gpt import HF_ACTIVATIONS
 from course_lib.show.record import capture
 from course_lib.vision.convnet import ConvStem
 from course_lib.vision.vit import PUBLISHED, ViT, ViTConfig, parameter_count
+from course_lib.weights.hf_activations import HF_ACTIVATIONS
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

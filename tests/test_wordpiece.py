@@ -10,7 +10,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from course_lib.data import interface, plays
-from course_lib.text.wordpiece import SPECIALS, WordPiece, clean, cut, longest_match
+from course_lib.text.wordpiece import SPECIALS, WordPiece, clean, cut_words, longest_match
 from course_lib.train import published
 
 SMALL = [
@@ -125,11 +125,11 @@ def test_the_longest_piece_goes_first():
 
 
 def test_a_text_is_cleaned_and_cut():
-    """clean, cut: small letters, no accents, no control characters; marks and Chinese characters alone."""
+    """clean, cut_words: small letters, no accents, no control characters; marks and Chinese characters alone."""
     assert clean("The\tNaïve\x00  ÉE\u0301") == "the naive  ee"
     assert clean("Naïve É", uncased=False) == "Naïve É"
-    assert cut(clean("O'er, don't—中文!")) == ["o", "'", "er", ",", "don", "'", "t", "—", "中", "文", "!"]
-    assert clean("") == "" and cut("") == [] and cut("a$b ^") == ["a", "$", "b", "^"]
+    assert cut_words(clean("O'er, don't—中文!")) == ["o", "'", "er", ",", "don", "'", "t", "—", "中", "文", "!"]
+    assert clean("") == "" and cut_words("") == [] and cut_words("a$b ^") == ["a", "$", "b", "^"]
 
 
 def test_pieces_ids_and_back():
@@ -280,7 +280,7 @@ def test_what_was_learnt_reads_what_it_was_learnt_from(trained):
     text = plays.text("validation")[:20_000]
     ids = trained.encode(text)
     assert trained.unknown not in ids and len(trained) == 800
-    assert trained.decode(ids) == " ".join(cut(clean(text)))
+    assert trained.decode(ids) == " ".join(cut_words(clean(text)))
     assert trained.pieces("Żółw 中")[-1] == "[UNK]"
 
 

@@ -5,6 +5,7 @@ True = may be attended to.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn as nn
@@ -13,6 +14,14 @@ from torch import Tensor
 
 from course_lib.attention.multi_head import MultiHead
 from course_lib.inputs.sequences import check_sizes
+
+ACTIVATIONS = {
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # what GPT-1, GPT-2 and GPT-3 computed
+    "gelu": F.gelu,
+    "relu": F.relu,
+    "relu_squared": lambda x: F.relu(x).square(),
+    "silu": F.silu,
+}
 
 
 def layer_norm(x: Tensor, gain: Tensor, shift: Tensor, eps: float = 1e-5) -> Tensor:
@@ -179,6 +188,27 @@ class Decoder(Encoder):
         for block, kept in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
             x = block(x, causal=True, memory=memory, memory_mask=mask, cache=kept)
         return self.norm(x)
+
+
+def check_blocks(config, **sizes) -> None:
+    """Raise ValueError, in words, unless a configuration's blocks can be built, and `sizes` of its own."""
+    sizes |= {name: getattr(config, name) for name in ("d_model", "n_heads", "n_layers")}
+    sizes |= {} if config.d_ff is None else {"d_ff": config.d_ff}
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool):
+            raise ValueError(f"{name} must be a whole number; got {size!r}.")
+    check_sizes(type(config).__name__, **sizes)
+    if config.d_model % config.n_heads:
+        raise ValueError(
+            f"The heads share d_model in equal parts: it must be a multiple of n_heads; got d_model={config.d_model}, "
+            f"n_heads={config.n_heads}."
+        )
+    if not 0 <= config.dropout < 1:
+        raise ValueError(f"dropout is the share that is dropped, from 0 to below 1; got {config.dropout}.")
+    if config.activation not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {config.activation!r}.")
+    if not config.eps >= 0:
+        raise ValueError(f"eps is added to a variance and must be 0 or more; got {config.eps}.")
 
 
 def _check_width(layer: nn.Module, x: Tensor, d_model: int) -> None:

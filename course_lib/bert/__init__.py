@@ -1,1 +1,68 @@
 """The encoder that looks both ways: BERT, its heads and labels, masked words, and how it is pre-trained."""
+
+from course_lib.bert.bert import PUBLISHED, SMALL, Bert, BertConfig, begin, filled, mean_state, parameter_count
+from course_lib.bert.bert_heads import Choice, Classifier, Head, LayerMix, MaskedWords, NextSentence, SpanFinder, Tagger
+from course_lib.bert.bert_labels import IGNORED, best_span, first_pieces, label_loss
+from course_lib.bert.masked_words import (
+    KINDS,
+    SHARE,
+    Filled,
+    Masked,
+    fill,
+    mask_tokens,
+    masked,
+    masked_loss,
+    neighbours,
+    pseudo_bits,
+    texts_in_order,
+)
+from course_lib.bert.pretraining import (
+    masked_bits,
+    muon_on_blocks,
+    play_pieces,
+    short_rows_first,
+    small_bert,
+    span_pairs,
+    spans,
+)
+
+__all__ = [
+    "Bert",
+    "BertConfig",
+    "Choice",
+    "Classifier",
+    "Filled",
+    "Head",
+    "IGNORED",
+    "KINDS",
+    "LayerMix",
+    "Masked",
+    "MaskedWords",
+    "NextSentence",
+    "PUBLISHED",
+    "SHARE",
+    "SMALL",
+    "SpanFinder",
+    "Tagger",
+    "begin",
+    "best_span",
+    "fill",
+    "filled",
+    "first_pieces",
+    "label_loss",
+    "mask_tokens",
+    "masked",
+    "masked_bits",
+    "masked_loss",
+    "mean_state",
+    "muon_on_blocks",
+    "neighbours",
+    "parameter_count",
+    "play_pieces",
+    "pseudo_bits",
+    "short_rows_first",
+    "small_bert",
+    "span_pairs",
+    "spans",
+    "texts_in_order",
+]

@@ -13,17 +13,16 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.attention.block import Block, LayerNorm
+from course_lib.attention.block import ACTIVATIONS, Block, LayerNorm, check_blocks
 from course_lib.inputs.sequences import check_sizes, token_ids
-from course_lib.language.gpt import ACTIVATIONS, _check_config
-from course_lib.weights.bert_weights import _check_class, from_bert
+from course_lib.weights.bert_weights import check_class, from_bert
 
 
 @dataclass(frozen=True)
 class BertConfig:
     """The sizes of a `Bert`; those of BERT base where nothing is said. Raises ValueError for what cannot be.
 
-    d_ff is 4 d_model where None; activation is a name in `gpt.ACTIVATIONS`; eps is the norms'. n_segments: how many
+    d_ff is 4 d_model where None; activation is a name in `block.ACTIVATIONS`; eps is the norms'. n_segments: how many
     sentences may stand in a text. pooler: whether there is a layer behind [CLS], for answers about the whole text.
     """
 
@@ -40,7 +39,7 @@ class BertConfig:
     pooler: bool = True
 
     def __post_init__(self):
-        _check_config(self)
+        check_blocks(self, vocab_size=self.vocab_size, max_len=self.max_len)
         check_sizes("BertConfig", n_segments=self.n_segments)
 
 
@@ -110,7 +109,7 @@ class Bert(nn.Module):
         Theirs may drop weights of attention too, ours never does. Raises TypeError for another model, ValueError for
         one that computes what ours does not.
         """
-        _check_class("BertModel", model)
+        check_class("BertModel", model)
         return cls.from_weights(model.config.to_dict(), model.state_dict()).train(model.training)
 
     @classmethod

@@ -11,11 +11,10 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.attention.block import LayerNorm
+from course_lib.attention.block import ACTIVATIONS, LayerNorm
 from course_lib.bert.bert import Bert, BertConfig, begin, filled
 from course_lib.inputs.sequences import check_sizes, visible
-from course_lib.language.gpt import ACTIVATIONS
-from course_lib.weights.bert_weights import _check_class, from_bert
+from course_lib.weights.bert_weights import check_class, from_bert
 
 
 class Head(nn.Module):
@@ -47,7 +46,7 @@ class Head(nn.Module):
 
         Raises TypeError for another model, ValueError for one that computes what ours does not.
         """
-        _check_class(cls.theirs, model)
+        check_class(cls.theirs, model)
         c = model.config.to_dict()
         sizes, weights = from_bert(c, model.state_dict())
         sizes["pooler"] = "bert.pooler.weight" in weights
@@ -177,7 +176,7 @@ class MaskedWords(nn.Module):
         Raises TypeError for another model, ValueError for one that computes what ours does not.
         """
         pairs = hasattr(getattr(model, "cls", None), "seq_relationship")
-        _check_class("BertForPreTraining" if pairs else "BertForMaskedLM", model)
+        check_class("BertForPreTraining" if pairs else "BertForMaskedLM", model)
         sizes, weights = from_bert(model.config.to_dict(), model.state_dict())
         return filled(lambda sizes, _: cls(Bert(BertConfig(**sizes)), pairs), sizes, weights).train(model.training)
 

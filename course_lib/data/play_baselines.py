@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from course_lib.data.baselines import bag_of_words, most_frequent, right
-from course_lib.data.play_tasks import Pair, Tagged, Text, _is_name, rows
+from course_lib.data.play_tasks import Pair, Tagged, Text, is_name, rows
 
 
 def baseline(task: str, n: int | None = None, tested: int | None = None) -> dict[str, float]:
@@ -59,5 +59,5 @@ def _tags_seen(train: list[Tagged]) -> dict[str, str]:
 def _first_speech(words: list[str]) -> tuple[int, int]:
     """The places of the first and the last word of the first speech: from the first full stop to the second name."""
     first = words.index(".") + 1
-    last = next((i for i in range(first, len(words)) if _is_name(words[i])), len(words)) - 1
+    last = next((i for i in range(first, len(words)) if is_name(words[i])), len(words)) - 1
     return first, last

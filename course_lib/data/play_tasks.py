@@ -202,7 +202,7 @@ def _says(split: str):
     for members in _scenes(split).values():
         for three in zip(members, members[1:], members[2:], strict=False):
             names, said = [row.speaker for row in three], [_words(_spoken(row)) for row in three]
-            short = all(3 <= len(words) <= 40 and not any(map(_is_name, words)) for words in said)
+            short = all(3 <= len(words) <= 40 and not any(map(is_name, words)) for words in said)
             if not short or len(set(names)) < 3 or not all(names):
                 continue
             words, spans = [], []
@@ -214,7 +214,7 @@ def _says(split: str):
             yield Span(f"What does {names[asked]} say?", words, *spans[asked])
 
 
-def _is_name(word: str) -> bool:
+def is_name(word: str) -> bool:
     """Whether a word is in capitals, as a speaker's name is."""
     return len(word) > 1 and word.isupper()
 

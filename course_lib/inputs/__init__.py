@@ -1,1 +1,33 @@
 """What models are given: sequences in batches, which of their places are real, and the checks that all layers share."""
+
+from course_lib.inputs.sequences import (
+    autocast_is_on,
+    check_sequence,
+    check_sizes,
+    check_text,
+    full_precision,
+    map_state,
+    select_rows,
+    text_places,
+    token_ids,
+    transformed,
+    visible,
+    whole_lengths,
+)
+from course_lib.inputs.shapes import check_shapes
+
+__all__ = [
+    "autocast_is_on",
+    "check_sequence",
+    "check_shapes",
+    "check_sizes",
+    "check_text",
+    "full_precision",
+    "map_state",
+    "select_rows",
+    "text_places",
+    "token_ids",
+    "transformed",
+    "visible",
+    "whole_lengths",
+]

@@ -8,28 +8,16 @@ Batch first, always. Masks are boolean, True = a real token.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.attention.block import Block, LayerNorm
-from course_lib.inputs.sequences import check_sizes, check_text, text_places, token_ids
+from course_lib.attention.block import ACTIVATIONS, Block, LayerNorm, check_blocks
+from course_lib.inputs.sequences import check_text, text_places, token_ids
 from course_lib.language.generate import generate
-
-ACTIVATIONS = {
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # what GPT-1, GPT-2 and GPT-3 computed
-    "gelu": F.gelu,
-    "relu": F.relu,
-    "relu_squared": lambda x: F.relu(x).square(),
-    "silu": F.silu,
-}
-# Hugging Face's names for them; several of theirs are one function, written in several ways.
-HF_ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_python_tanh": "gelu_tanh"}
-HF_ACTIVATIONS |= {"gelu": "gelu", "gelu_python": "gelu", "relu": "relu", "relu2": "relu_squared"}
-HF_ACTIVATIONS |= {"silu": "silu", "swish": "silu"}
+from course_lib.weights.hf_activations import HF_ACTIVATIONS
 
 
 @dataclass(frozen=True)
@@ -53,7 +41,7 @@ class GPTConfig:
     pre_norm: bool = True
 
     def __post_init__(self):
-        _check_config(self)
+        check_blocks(self, vocab_size=self.vocab_size, max_len=self.max_len)
 
 
 def parameter_count(config: GPTConfig) -> int:
@@ -149,31 +137,6 @@ class GPT(nn.Module):
                 norm.gain.copy_(other.weight)
                 norm.shift.copy_(other.bias)
         return ours.train(model.training)
-
-
-def _check_config(config) -> None:
-    _check_blocks(config, vocab_size=config.vocab_size, max_len=config.max_len)
-
-
-def _check_blocks(config, **sizes) -> None:
-    """What every configuration says of its blocks, and sizes of its own."""
-    sizes |= {name: getattr(config, name) for name in ("d_model", "n_heads", "n_layers")}
-    sizes |= {} if config.d_ff is None else {"d_ff": config.d_ff}
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool):
-            raise ValueError(f"{name} must be a whole number; got {size!r}.")
-    check_sizes(type(config).__name__, **sizes)
-    if config.d_model % config.n_heads:
-        raise ValueError(
-            f"The heads share d_model in equal parts: it must be a multiple of n_heads; got d_model={config.d_model}, "
-            f"n_heads={config.n_heads}."
-        )
-    if not 0 <= config.dropout < 1:
-        raise ValueError(f"dropout is the share that is dropped, from 0 to below 1; got {config.dropout}.")
-    if config.activation not in ACTIVATIONS:
-        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {config.activation!r}.")
-    if not config.eps >= 0:
-        raise ValueError(f"eps is added to a variance and must be 0 or more; got {config.eps}.")
 
 
 def _check_copied(model) -> GPTConfig:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 SHELF = ("inputs", "text", "recurrent", "attention", "translation", "weights", "language", "bert", "vision")
 
 # Concept files that no single lesson owns; they come before every lesson's own.
-SHARED = ("text/tokenizers.py", "inputs/sequences.py", "attention/reach.py")
+SHARED = ("text/tokenizers.py", "inputs/shapes.py", "inputs/sequences.py", "attention/reach.py")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ LESSONS = (
         "lstm_gradient_flow",
         "LSTM and the gradient's highway",
         "Why do plain RNNs forget, and what does a gate change?",
-        ("recurrent/stacked.py", "recurrent/lstm.py", "train/stored.py", "data/long_memory.py"),
+        ("recurrent/stacked.py", "recurrent/lstm.py", "recipes/stored.py", "data/long_memory.py"),
     ),
     Lesson(
         3,
@@ -99,8 +99,10 @@ LESSONS = (
         "What does predicting the next token buy?",
         (
             "text/counts.py",
+            "text/token_row.py",
             "text/bpe.py",
             "language/generate.py",
+            "weights/hf_activations.py",
             "language/gpt.py",
             "language/muon.py",
             "language/next_token.py",
@@ -145,7 +147,7 @@ LESSONS = (
             "vision/distillation.py",
             "vision/masked_patches.py",
             "data/fashion.py",
-            "train/stored_images.py",
+            "recipes/images.py",
         ),
     ),
 )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
-from course_lib.train.scale import arithmetic
-from course_lib.train.scale.arithmetic import Shape
-from course_lib.train.scale.config import SIZES
-from course_lib.train.scale.tasks import WIDTHS, gpt
+from course_lib.scale import arithmetic
+from course_lib.scale.arithmetic import Shape
+from course_lib.scale.config import SIZES
+from course_lib.scale.tasks import WIDTHS, gpt
 
 TEXT = Path(__file__).with_name("pages") / "scale.md"
 VOCABULARY = {"124m": 50_304, "1558m": 50_304, "7b": 32_000}  # GPT-2's and LLaMA's, filled up to a multiple of 64

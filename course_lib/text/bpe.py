@@ -10,17 +10,17 @@ from __future__ import annotations
 import heapq
 import json
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import torch
 
-from course_lib.text.tokenizers import UNKNOWN, check_string, indices
+from course_lib.text.token_row import Pair, TokenRow
+from course_lib.text.tokenizers import UNKNOWN_MARK, check_string, indices
 
 Tokens = Sequence[str]
 Pieces = Mapping[Tokens, int]  # how often each piece occurs
-Pair = tuple[str, str]
 # GPT-2 shows a byte as the character of its number where that can be seen, the others as 256, 257 and so on.
 SEEN = [*range(33, 127), *range(161, 173), *range(174, 256)]
 SYMBOL = {b: chr(b) for b in SEEN} | {b: chr(256 + i) for i, b in enumerate(sorted({*range(256)} - {*SEEN}))}
@@ -75,47 +75,24 @@ def learn_merges(pieces: Pieces, alphabet: Tokens, vocab_size: int, min_count: i
     ValueError for pieces that are none and sizes that cannot be.
     """
     index = {token: i for i, token in enumerate(alphabet)}  # the older a token, the lower its index
-    _check_pieces(pieces, index)
-    _check_sizes(vocab_size, len(index), min_count)
-    pairs, merges = _Pairs(pieces, index), []
-    while len(index) < vocab_size and (pair := pairs.most_frequent(min_count)):
-        merges.append(pair)
-        index.setdefault(pair[0] + pair[1], len(index))  # a + bc and ab + c are one token
-        pairs.merge(pair)
+    _check_pieces(pieces)
+    _check_symbols(pieces, index)
+    check_vocab_size(vocab_size, len(index), min_count)
+    row, merges, heap = TokenRow(pieces), [], []
+    changed = set(row.counts)
+    while len(index) < vocab_size:
+        for a, b in changed:
+            if row.counts[a, b] >= min_count:
+                heapq.heappush(heap, (-row.counts[a, b], index[a], index[b], (a, b)))
+        while heap and -heap[0][0] != row.counts[heap[0][-1]]:
+            heapq.heappop(heap)  # it has changed since, and has a newer entry
+        if not heap:
+            break
+        a, b = heap[0][-1]
+        merges.append((a, b))
+        index.setdefault(a + b, len(index))  # a + bc and ab + c are one token
+        changed = row.merge((a, b))
     return list(index), merges
-
-
-class _Pairs:
-    """The counts of all pairs, kept up to date: a merge touches only the pieces in which its pair occurs."""
-
-    def __init__(self, pieces: Pieces, index: dict[str, int]) -> None:
-        self.index, self.pieces, self.counts, self.heap = index, list(pieces.items()), pair_counts(pieces), []
-        self.where = defaultdict(set)  # of each pair, the pieces in which it occurs, or did
-        for i, (piece, _) in enumerate(self.pieces):
-            for pair in pairwise(piece):
-                self.where[pair].add(i)
-        self.changed = set(self.counts)
-
-    def most_frequent(self, at_least: int) -> Pair | None:
-        for a, b in self.changed:
-            heapq.heappush(self.heap, (-self.counts[a, b], self.index[a], self.index[b], (a, b)))
-        while self.heap and -self.heap[0][0] >= at_least:
-            minus_count, _, _, pair = heapq.heappop(self.heap)
-            if minus_count == -self.counts[pair]:  # else it has changed since, and has a newer entry
-                return pair
-        return None
-
-    def merge(self, pair: Pair) -> None:
-        self.changed = set()
-        for i in self.where.pop(pair):
-            old, n = self.pieces[i]
-            new = merge(old, pair)
-            self.pieces[i] = new, n
-            for tokens, change in ((old, -n), (new, n)):
-                for touched in pairwise(tokens):
-                    self.counts[touched] += change
-                    self.where[touched].add(i)
-                    self.changed.add(touched)
 
 
 def apply_merges(piece: Tokens, ranks: Mapping[Pair, int]) -> tuple[str, ...]:
@@ -123,13 +100,14 @@ def apply_merges(piece: Tokens, ranks: Mapping[Pair, int]) -> tuple[str, ...]:
 
     ranks: the place of each pair in the order of learning. Radford et al. (2019), their encoder.
     """
-    piece = tuple(piece)
-    while len(piece) > 1:
-        pair = min(pairwise(piece), key=lambda pair: ranks.get(pair, len(ranks)))
-        if pair not in ranks:
-            break
-        piece = merge(piece, pair)
-    return piece
+    row = TokenRow({tuple(piece): 1})
+    heap = [(ranks[pair], pair) for pair in row.where if pair in ranks]
+    heapq.heapify(heap)
+    while heap:
+        for pair in row.merge(heapq.heappop(heap)[1]):
+            if pair in ranks:
+                heapq.heappush(heap, (ranks[pair], pair))
+    return tuple(row)
 
 
 class BPE:
@@ -153,8 +131,8 @@ class BPE:
         """The tokenizer of `text`: specials, alphabet, what `learn_merges` made. Raises what that and `cut` raise."""
         _check_parts(specials, (), specials, alphabet)
         pieces = {ALPHABETS[alphabet](piece): n for piece, n in Counter(cut(text, digits)).items()}
-        symbols = sorted(BYTE) if alphabet == "bytes" else [UNKNOWN, *sorted(set(text) - {UNKNOWN})]
-        _check_sizes(vocab_size, len(symbols) + len(specials), min_count)
+        symbols = sorted(BYTE) if alphabet == "bytes" else [UNKNOWN_MARK, *sorted(set(text) - {UNKNOWN_MARK})]
+        check_vocab_size(vocab_size, len(symbols) + len(specials), min_count)
         vocab, merges = learn_merges(pieces, symbols, vocab_size - len(specials), min_count)
         return cls([*specials, *vocab], merges, specials, alphabet, digits)
 
@@ -171,7 +149,7 @@ class BPE:
         ids = []
         for piece in cut(text, self.digits):
             if piece not in self._known:
-                symbols = (s if s in self._index else UNKNOWN for s in ALPHABETS[self.alphabet](piece))
+                symbols = (s if s in self._index else UNKNOWN_MARK for s in ALPHABETS[self.alphabet](piece))
                 tokens = apply_merges([s for s in symbols if s in self._index], self._ranks)
                 self._known[piece] = [self._index[token] for token in tokens]
             ids += self._known[piece]
@@ -202,44 +180,61 @@ class BPE:
         return _check_json(data)
 
 
-def _check_that(fine: bool, error: type[Exception], sentence: str) -> None:
-    if not fine:
-        raise error(sentence)
-
-
-def _check_pieces(pieces: Pieces, index: dict[str, int] | None = None) -> None:
-    fine = isinstance(pieces, Mapping) and all(isinstance(n, int) and n > 0 for n in pieces.values())
-    _check_that(fine, TypeError, "Give how often each piece occurs, as Counter(cut(text)) does.")
-    if index is not None:
-        missing = sorted({symbol for piece in pieces for symbol in piece} - index.keys())[:3]
-        _check_that(bool(pieces), ValueError, "There is nothing to learn merges from: give it a text.")
-        _check_that(not missing, ValueError, f"The pieces hold {missing}, which the alphabet lacks.")
-
-
-def _check_sizes(vocab_size: int, smallest: int, min_count: int) -> None:
+def check_vocab_size(vocab_size: int, smallest: int, min_count: int) -> None:
+    """Raise TypeError or ValueError where no vocabulary of `vocab_size` can be learnt: `smallest` is all symbols."""
     for name, size, least in (("vocab_size", vocab_size, smallest), ("min_count", min_count, 2)):
-        _check_that(isinstance(size, int), TypeError, f"{name} must be a whole number, not {size!r}.")
-        _check_that(size >= least, ValueError, f"{name} must be {least} or more, not {size}.")
+        if not isinstance(size, int):
+            raise TypeError(f"{name} must be a whole number, not {size!r}.")
+        if size < least:
+            raise ValueError(f"{name} must be {least} or more, not {size}.")
+
+
+def _check_pieces(pieces: Pieces) -> None:
+    if not isinstance(pieces, Mapping) or not all(isinstance(n, int) and n > 0 for n in pieces.values()):
+        raise TypeError("Give how often each piece occurs, as Counter(cut(text)) does.")
+
+
+def _check_symbols(pieces: Pieces, alphabet: Collection[str]) -> None:
+    if not pieces:
+        raise ValueError("There is nothing to learn merges from: give it a text.")
+    missing = {symbol for piece in pieces for symbol in piece if symbol not in alphabet}
+    if missing:
+        raise ValueError(f"The pieces hold {sorted(missing)[:3]}, which the alphabet lacks.")
 
 
 def _check_parts(vocab: Tokens, merges: Sequence[Pair], specials: Tokens, alphabet: str) -> None:
-    _check_that(alphabet in [*ALPHABETS], ValueError, f"alphabet must be one of {[*ALPHABETS]}, not {alphabet!r}.")
-    _check_that(isinstance(merges, list | tuple), TypeError, f"merges must be a list, not {type(merges).__name__}.")
+    if alphabet not in [*ALPHABETS]:  # a list, for a wrong one may have no hash
+        raise ValueError(f"alphabet must be one of {[*ALPHABETS]}, not {alphabet!r}.")
+    if not isinstance(merges, list | tuple):
+        raise TypeError(f"merges must be a list, not {type(merges).__name__}.")
     for tokens in (vocab, specials, *merges):
-        fine = isinstance(tokens, list | tuple) and all(isinstance(token, str) for token in tokens)
-        _check_that(fine, TypeError, f"Needed is a list of tokens (a merge is two), each a string, not {tokens!r:.60}.")
-    _check_that(all(len(pair) == 2 for pair in merges), ValueError, "A merge is two tokens, (left, right).")
+        _check_tokens(tokens)
+    if any(len(pair) != 2 for pair in merges):
+        raise ValueError("A merge is two tokens, (left, right).")
     check_string("".join((*vocab, *specials)), "BPE")
-    rest, lost = Counter(vocab) - Counter(specials), sorted(Counter(specials) - Counter({*vocab}))
-    twice = [token for token, n in rest.items() if n > 1]
-    odd = [token for token in rest if alphabet == "bytes" and not BYTE.keys() >= set(token)]
-    needed = sorted({t for a, b in merges for t in (a, b, a + b)} - rest.keys())
-    _check_that(not lost, ValueError, f"The specials {lost[:3]} are named twice, or are no tokens of the vocabulary.")
-    _check_that(not twice, ValueError, f"The vocabulary holds {twice[:3]} twice.")
-    _check_that(not needed, ValueError, f"The merges need {needed[:3]}, which the vocabulary lacks.")
-    _check_that(
-        not odd, ValueError, f"{odd[:3]} are not made of byte symbols: specials, or the alphabet of characters?"
-    )
+    _check_vocabulary(vocab, merges, specials, alphabet)
+
+
+def _check_tokens(tokens: Tokens) -> None:
+    if not isinstance(tokens, list | tuple) or not all(isinstance(token, str) for token in tokens):
+        raise TypeError(f"Needed is a list of tokens (a merge is two), each a string, not {tokens!r:.60}.")
+
+
+def _check_vocabulary(vocab: Tokens, merges: Sequence[Pair], specials: Tokens, alphabet: str) -> None:
+    """What is named must be there, once; a special may be spelt like a token that merges make."""
+    ordinary = Counter(vocab) - Counter(specials)
+    lost = sorted(Counter(specials) - Counter({*vocab}))
+    twice = [token for token, n in ordinary.items() if n > 1]
+    needed = {token for a, b in merges for token in (a, b, a + b)}
+    odd = [token for token in ordinary if alphabet == "bytes" and not BYTE.keys() >= set(token)]
+    if lost:
+        raise ValueError(f"The specials {lost[:3]} are named twice, or are no tokens of the vocabulary.")
+    if twice:
+        raise ValueError(f"The vocabulary holds {twice[:3]} twice.")
+    if missing := sorted(needed - ordinary.keys()):
+        raise ValueError(f"The merges need {missing[:3]}, which the vocabulary lacks.")
+    if odd:
+        raise ValueError(f"{odd[:3]} are not made of byte symbols: specials, or the alphabet of characters?")
 
 
 def _check_json(data: str) -> BPE:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-UNKNOWN = "\ufffd"  # CharTokenizer's index 0: any character that the vocabulary does not hold
-SPECIALS = ("<padding>", "<start>", "<end>", "<unknown>")  # WordTokenizer's indices 0 to 3
+UNKNOWN_MARK = "\ufffd"  # CharTokenizer's index 0: any character that the vocabulary does not hold
+WORD_SPECIALS = ("<padding>", "<start>", "<end>", "<unknown>")  # WordTokenizer's indices 0 to 3
 UNSEEN = dict.fromkeys(map(ord, "\u061c\u200b\u200e\u200f"), " ")  # marks of direction, possible line breaks
 
 
@@ -28,7 +28,7 @@ class CharTokenizer:
         check_string(text, "CharTokenizer")
         if not text:
             raise ValueError("CharTokenizer got an empty text: give it the characters it shall know.")
-        self.vocab = [UNKNOWN, *sorted(set(text) - {UNKNOWN})]
+        self.vocab = [UNKNOWN_MARK, *sorted(set(text) - {UNKNOWN_MARK})]
         self._index = {character: i for i, character in enumerate(self.vocab)}
 
     def __len__(self) -> int:
@@ -82,12 +82,12 @@ class WordTokenizer:
         if isinstance(sentences, str):
             raise TypeError("WordTokenizer needs a list of sentences, not one string.")
         counts = Counter(token for sentence in sentences for token in self.split(sentence))
-        known = {token for token, count in counts.items() if count >= min_count} - set(SPECIALS)
+        known = {token for token, count in counts.items() if count >= min_count} - set(WORD_SPECIALS)
         if not known:
             raise ValueError(
                 f"WordTokenizer found no token that occurs {min_count} times: give it the sentences it shall know."
             )
-        self.vocab = [*SPECIALS, *sorted(known)]
+        self.vocab = [*WORD_SPECIALS, *sorted(known)]
         # The specials are no words: a text that spells one out does not get its index.
         self._index = {token: i for i, token in enumerate(self.vocab) if token in known}
 

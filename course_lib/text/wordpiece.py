@@ -6,6 +6,7 @@ Shapes: B sentences in a batch, T pieces of the longest. Batch first, always. Ma
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from course_lib.text.bpe import _check_sizes, learn_merges
+from course_lib.text.bpe import check_vocab_size, learn_merges
 from course_lib.text.tokenizers import check_string, indices
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -56,7 +57,7 @@ def clean(text: str, uncased: bool = True) -> str:
     return unicodedata.normalize("NFD", spaced).translate(PLAIN)
 
 
-def cut(text: str) -> list[str]:
+def cut_words(text: str) -> list[str]:
     """The words of a cleaned text: at spaces, and each punctuation mark is a word: "o'er," -> "o", "'", "er", ","."""
     return text.translate(APART).split()
 
@@ -104,10 +105,10 @@ class WordPiece:
         that makes the text likelier (Schuster and Nakajima, 2012, section 3). Raises what `learn_merges` and `clean`
         raise.
         """
-        counts = Counter(cut(clean(text, uncased)))
+        counts = Counter(cut_words(clean(text, uncased)))
         spelt = {(*word[:1], *(GOES_ON + c for c in word[1:])): n for word, n in counts.items()}
         first, later = {c for word in counts for c in word}, {c for word in spelt for c in word[1:]}
-        _check_sizes(vocab_size, len(specials) + len(first) + len(later), 2)
+        check_vocab_size(vocab_size, len(specials) + len(first) + len(later), 2)
         vocab, _ = learn_merges(spelt, [*sorted(first), *sorted(later)], vocab_size - len(specials))
         # A merge writes "l" and "##o" as "l##o". The marks inside go; a "#" of the text is a word alone, and stays.
         pieces = (GOES_ON * piece.startswith(GOES_ON) + piece.replace(GOES_ON, "") for piece in vocab)
@@ -162,6 +163,16 @@ class WordPiece:
         pieces = [self.vocab[i] for i in indices(ids, len(self)) if i not in hidden]
         return " ".join(pieces).replace(f" {GOES_ON}", "")
 
+    def to_json(self) -> str:
+        """Everything as JSON, to keep beside a model; `from_json` reads it."""
+        parts = {"vocab": self.vocab, "specials": list(self.specials), "uncased": self.uncased}
+        return json.dumps({"type": "WordPiece", **parts})
+
+    @classmethod
+    def from_json(cls, data: str) -> WordPiece:
+        """The tokenizer that `to_json` wrote; raises ValueError when `data` is anything else."""
+        return _check_json(data)
+
     def _words(self, text: Words, specials: bool) -> list[list[int]]:
         """The indices of each word's pieces."""
         if isinstance(text, list):
@@ -170,7 +181,7 @@ class WordPiece:
         found = []
         for part in self._special.split(text) if specials else [text]:
             spelt = specials and part in self.specials
-            found += [[self.specials[part]]] if spelt else map(self._word, cut(clean(part, self.uncased)))
+            found += [[self.specials[part]]] if spelt else map(self._word, cut_words(clean(part, self.uncased)))
         return found
 
     def _word(self, word: str) -> list[int]:
@@ -247,3 +258,13 @@ def _check_word(word: object) -> str:
     if not isinstance(word, str):
         raise TypeError(f"A text is a string or a list of words, each a string; got {type(word).__name__} in a list.")
     return word
+
+
+def _check_json(data: str) -> WordPiece:
+    try:
+        saved = json.loads(data)
+        if not isinstance(saved["vocab"], list):  # a string would be read as the path of a file
+            raise TypeError
+        return {"WordPiece": WordPiece}[saved.pop("type")](**saved)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise ValueError("This is no WordPiece's JSON: give what to_json() returned.") from error

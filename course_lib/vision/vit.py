@@ -14,10 +14,10 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.attention.block import Encoder, LayerNorm
-from course_lib.language.gpt import ACTIVATIONS, HF_ACTIVATIONS, _check_blocks
+from course_lib.attention.block import ACTIVATIONS, Encoder, LayerNorm, check_blocks
 from course_lib.vision.images import image_batch
 from course_lib.vision.patches import PatchEmbedding, grid_of, only_seen, pad_to_patches, resize_places
+from course_lib.weights.hf_activations import HF_ACTIVATIONS
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ViTConfig:
     """The sizes of a `ViT`. image_size is the side of a square or (height, width); d_ff is 4 d_model where None.
 
     pad: an image that whole patches do not fill gets zeros below and to the right; without it, it is refused.
-    activation is a name in `gpt.ACTIVATIONS`; eps is the norms'. Raises ValueError for what does not fit together.
+    activation is a name in `block.ACTIVATIONS`; eps is the norms'. Raises ValueError for what does not fit together.
     """
 
     image_size: int | tuple[int, int]
@@ -171,7 +171,7 @@ def _check_config(config: ViTConfig) -> None:
     sides = config.image_size if isinstance(config.image_size, (tuple, list)) else (config.image_size,)
     sizes = {name: getattr(config, name) for name in ("patch_size", "n_classes", "channels")}
     sizes |= {"image_size": sides[0] if sides else None} | ({"image_size[1]": sides[1]} if len(sides) > 1 else {})
-    _check_blocks(config, **sizes)
+    check_blocks(config, **sizes)
     if len(sides) > 2:
         raise ValueError(f"image_size is the side of a square or (height, width); got {config.image_size!r}.")
     (H, W), P = config.size, config.patch_size

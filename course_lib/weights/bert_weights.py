@@ -6,9 +6,9 @@ one of its heads (`bert_heads.py`), where the Bert is called "bert".
 
 from torch import Tensor, nn
 
-from course_lib.language.gpt import HF_ACTIVATIONS
+from course_lib.weights.hf_activations import HF_ACTIVATIONS
 
-NAMES = (  # ours, and Hugging Face's, which are Google's; read from the top, for some of theirs end alike
+BERT_NAMES = (  # ours, and Hugging Face's, which are Google's; read from the top, for some of theirs end alike
     ("blocks.", "encoder.layer."),
     ("tokens.", "embeddings.word_embeddings."),
     ("places.", "embeddings.position_embeddings."),
@@ -32,7 +32,7 @@ NAMES = (  # ours, and Hugging Face's, which are Google's; read from the top, fo
 )
 NORMS = {"weight": "gain", "bias": "shift", "gamma": "gain", "beta": "shift"}  # Google's files have the last two
 NOT_LEARNT = ("embeddings.position_ids", "cls.predictions.decoder.")  # 0, 1, 2 ..., and the table of tokens once more
-SIZES = (  # in our BertConfig, in Hugging Face's
+BERT_SIZES = (  # in our BertConfig, in Hugging Face's
     ("vocab_size", "vocab_size"),
     ("max_len", "max_position_embeddings"),
     ("d_model", "hidden_size"),
@@ -51,7 +51,7 @@ def from_bert(config: dict, weights: dict[str, Tensor]) -> tuple[dict, dict[str,
     Raises ValueError for a model of another kind, and for what `Bert` does not compute.
     """
     _check_config(config)
-    sizes = {ours: config[theirs] for ours, theirs in SIZES}
+    sizes = {ours: config[theirs] for ours, theirs in BERT_SIZES}
     sizes["activation"] = HF_ACTIVATIONS[config["hidden_act"]]
     kept = {name: part.clone() for name, part in weights.items() if not any(odd in name for odd in NOT_LEARNT)}
     found = {our_name(name): part for name, part in kept.items()}
@@ -60,13 +60,14 @@ def from_bert(config: dict, weights: dict[str, Tensor]) -> tuple[dict, dict[str,
 
 def our_name(name: str) -> str:
     """What a weight that Hugging Face calls `name` is called in a `Bert` or in its head."""
-    for ours, theirs in NAMES:
+    for ours, theirs in BERT_NAMES:
         name = name.replace(theirs, ours)
     rest, _, last = name.rpartition(".")
     return f"{rest}.{NORMS.get(last, last)}" if rest.endswith("norm") else name
 
 
-def _check_class(wanted: str, model: nn.Module) -> None:
+def check_class(wanted: str, model: nn.Module) -> None:
+    """Raise TypeError, in words, unless `model` is of the class of Hugging Face's that is called `wanted`."""
     import transformers
 
     if not isinstance(model, getattr(transformers, wanted)):
@@ -76,7 +77,7 @@ def _check_class(wanted: str, model: nn.Module) -> None:
 def _check_config(config: dict) -> None:
     if config.get("model_type", "bert") != "bert":
         raise ValueError(f"Bert copies a BERT; this configuration is that of a {config['model_type']}.")
-    if missing := [theirs for _, theirs in (*SIZES, ("", "hidden_act")) if theirs not in config]:
+    if missing := [theirs for _, theirs in (*BERT_SIZES, ("", "hidden_act")) if theirs not in config]:
         raise ValueError(f"The configuration lacks {', '.join(missing[:3])}: it is not that of a BERT.")
     strange = [name for name in ("is_decoder", "add_cross_attention") if config.get(name)]
     if (kind := config.get("position_embedding_type", "absolute")) != "absolute":

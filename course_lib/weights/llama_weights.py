@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from course_lib.text.bpe import BPE
 
-NAMES = (  # in our Decoder, in Hugging Face's LlamaForCausalLM, in a GGUF file
+LLAMA_NAMES = (  # in our Decoder, in Hugging Face's LlamaForCausalLM, in a GGUF file
     ("blocks.", "model.layers.", "blk."),
     ("embed.weight", "model.embed_tokens.weight", "token_embd.weight"),
     ("norms.0.gain", "input_layernorm.weight", "attn_norm.weight"),
@@ -27,7 +27,7 @@ NAMES = (  # in our Decoder, in Hugging Face's LlamaForCausalLM, in a GGUF file
     ("feed_forward.w_out", "mlp.down_proj", "ffn_down"),
     ("norm.gain", "model.norm.weight", "output_norm.weight"),
 )
-SIZES = (  # in our DecoderConfig, in Hugging Face's LlamaConfig, in a GGUF file; the last three may be missing there
+LLAMA_SIZES = (  # in our DecoderConfig, in Hugging Face's LlamaConfig, in a GGUF file, which may lack the last three
     ("max_len", "max_position_embeddings", "context_length"),
     ("d_model", "hidden_size", "embedding_length"),
     ("n_heads", "num_attention_heads", "attention.head_count"),
@@ -51,7 +51,7 @@ def from_llama(model: nn.Module) -> tuple[dict, dict[str, Tensor]]:
     _check_llama(model)
     c = model.config
     found = c.to_dict() | c.rope_parameters
-    sizes = {"vocab_size": c.vocab_size} | {ours: found[theirs] for ours, theirs, _ in SIZES}
+    sizes = {"vocab_size": c.vocab_size} | {ours: found[theirs] for ours, theirs, _ in LLAMA_SIZES}
     weights = {_ours(name, 1): part.clone() for name, part in model.state_dict().items() if name != "lm_head.weight"}
     for name, part in weights.items():
         if name.endswith(("w_q.weight", "w_k.weight")):  # (heads * d_head, D)
@@ -67,7 +67,7 @@ def from_gguf(path: str | Path) -> tuple[dict, dict[str, Tensor]]:
     from gguf.quants import dequantize
 
     fields, tensors = _read(path)
-    sizes = {ours: fields[f"llama.{name}"] for ours, _, name in SIZES if f"llama.{name}" in fields}
+    sizes = {ours: fields[f"llama.{name}"] for ours, _, name in LLAMA_SIZES if f"llama.{name}" in fields}
     sizes["vocab_size"] = len(fields["tokenizer.ggml.tokens"])
     with _check_readable(Path(path)):  # a kind that `dequantize` does not know is refused here
         found = ((_ours(part.name, 2), dequantize(part.data, part.tensor_type)) for part in tensors)
@@ -84,7 +84,7 @@ def gguf_tokenizer(path: str | Path) -> BPE:
 
 
 def _ours(name: str, column: int) -> str:
-    for row in NAMES:
+    for row in LLAMA_NAMES:
         name = name.replace(row[column], row[0])
     return name
 
@@ -137,7 +137,7 @@ def _check_readable(path: Path):
 def _check_fields(name: str, fields: dict, n_tensors: int) -> None:
     if fields.get("general.architecture") != "llama" or "llama.rope.scaling.type" in fields:
         raise ValueError(f"{name} holds no decoder of the LLaMA kind, as `Decoder` is.")
-    sizes = [fields.get(f"llama.{size}", 1 if place >= 6 else None) for place, (_, _, size) in enumerate(SIZES)]
+    sizes = [fields.get(f"llama.{size}", 1 if place >= 6 else None) for place, (_, _, size) in enumerate(LLAMA_SIZES)]
     usable = all(isinstance(size, int | float) and 0 < size < 2**24 for size in sizes)
     lists = [fields.get(f"tokenizer.ggml.{part}") for part in ("tokens", "merges", "token_type")]
     if not usable or fields["llama.block_count"] > n_tensors or not all(isinstance(part, list) for part in lists):

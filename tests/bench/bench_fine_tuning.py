@@ -25,11 +25,11 @@ from course_lib.bert.bert import Bert, mean_state
 from course_lib.bert.bert_heads import Classifier, SpanFinder, Tagger
 from course_lib.bert.bert_labels import IGNORED, best_span, first_pieces, label_loss
 from course_lib.bert.masked_words import texts_in_order
-from course_lib.bert.pretraining import play_pieces
-from course_lib.data import play_baselines, play_tasks, plays
+from course_lib.data import play_baselines, play_tasks
 from course_lib.data.play_baselines import f1
+from course_lib.recipes import stored
 from course_lib.text.wordpiece import Read, WordPiece
-from course_lib.train import cosine, fit, published, stored
+from course_lib.train import cosine, fit, published
 
 OUT = Path(__file__).resolve().parents[2] / "build" / "bench_fine_tuning.json"
 TASKS = ("genre", "answer", "names", "says")
@@ -128,7 +128,8 @@ def drawn(task: str, n: int, seed: int) -> list:
 @cache
 def ours() -> tuple[Bert, WordPiece]:
     """The stored model and its tokenizer."""
-    return stored.load("plays_bert")[0].bert, play_pieces(plays.text("train"))
+    model, record = stored.load("plays_bert")
+    return model.bert, record["tokenizer"]
 
 
 @cache

@@ -8,17 +8,23 @@ how many of them attention looks at, on average, and `read_out` the share of the
 
 import json
 from pathlib import Path
-from pkgutil import resolve_name
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.train.scale import corpus
-from course_lib.train.scale.config import Config
-from course_lib.train.scale.rows import Order, Windows, draw
-from course_lib.train.scale.tokens import Tokens
+from course_lib.bert.bert import Bert, BertConfig
+from course_lib.bert.bert_heads import MaskedWords
+from course_lib.bert.pretraining import small_bert, span_pairs
+from course_lib.language.decoder import Decoder, DecoderConfig
+from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.scale import corpus
+from course_lib.scale.config import Config
+from course_lib.scale.rows import Order, Windows, draw
+from course_lib.scale.tokens import Tokens
+from course_lib.vision.images import random_shift
+from course_lib.vision.vit import ViT, ViTConfig
 
 TABLE_OF = 64  # a vocabulary is filled up to a multiple of this: matrices of odd sizes are slow on a GPU
 # d_model, heads, layers. Of GPT: Radford et al. (2019, table 2); of BERT: Devlin et al. (2019, section 3); of ViT:
@@ -89,8 +95,8 @@ class MaskedPieces:
         micro, length, seed = self.config.micro, self.config.tokens, draw(*place)
         n = min(len(text), self.REACH * micro * length)
         start = int(np.random.default_rng([seed, 1]).integers(len(text) - n + 1))
-        ids, pairs = torch.from_numpy(text.read(start, n)), resolve_name("course_lib.bert.pretraining:span_pairs")
-        return next(pairs(ids, self.tokenizer, micro, length, seed % 2**62, short=0))
+        ids = torch.from_numpy(text.read(start, n))
+        return next(span_pairs(ids, self.tokenizer, micro, length, seed % 2**62, short=0))
 
     def answers(self, batch) -> list[int]:
         return [len(batch.answers), len(batch.follows)]
@@ -130,7 +136,7 @@ class Labels:
         chosen = [row for _, row in self.order.rows(step * c.batch + k * c.micro, c.micro)]
         images, labels = self._read("train", chosen)
         generator = torch.Generator().manual_seed(draw(c.seed, step, k))
-        moved = resolve_name("course_lib.vision.images:random_shift")(images, max(1, c.image // 16), generator)
+        moved = random_shift(images, max(1, c.image // 16), generator)
         turned = torch.rand(len(images), generator=generator) < 0.5 * self.mirrored
         return torch.where(turned[:, None, None, None], moved.flip(-1), moved), labels
 
@@ -157,29 +163,25 @@ def gpt(size: str, vocab_size: int, length: int) -> nn.Module:
     """A new GPT of one of the sizes."""
     d_model, heads, layers = WIDTHS["gpt"][size]
     if size == "7b":  # Touvron et al. (2023, table 2); here the read-out is the table of embeddings once more
-        config = resolve_name("course_lib.language.decoder:DecoderConfig")(
-            vocab_size, length, d_model, heads, layers, 11_008
-        )
-        return resolve_name("course_lib.language.decoder:Decoder")(config)
-    config = resolve_name("course_lib.language.gpt:GPTConfig")(vocab_size, length, d_model, heads, layers)
-    return resolve_name("course_lib.language.gpt:GPT")(config)
+        config = DecoderConfig(vocab_size, length, d_model, heads, layers, 11_008)
+        return Decoder(config)
+    config = GPTConfig(vocab_size, length, d_model, heads, layers)
+    return GPT(config)
 
 
 def bert(size: str, vocab_size: int, length: int) -> nn.Module:
     """A new BERT of one of the sizes with both heads of its pre-training."""
     if size == "tiny":
-        return resolve_name("course_lib.bert.pretraining:small_bert")(vocab_size, length, *WIDTHS["bert"]["tiny"], 0.0)
+        return small_bert(vocab_size, length, *WIDTHS["bert"]["tiny"], 0.0)
     d_model, heads, layers = WIDTHS["bert"][size]
-    config = resolve_name("course_lib.bert.bert:BertConfig")(vocab_size, length, d_model, heads, layers)
-    return resolve_name("course_lib.bert.bert_heads:MaskedWords")(
-        resolve_name("course_lib.bert.bert:Bert")(config), pairs=True
-    )
+    config = BertConfig(vocab_size, length, d_model, heads, layers)
+    return MaskedWords(Bert(config), pairs=True)
 
 
 def vit(size: str, image: int, patch: int, classes: int, channels: int) -> nn.Module:
     """A new ViT of one of the sizes."""
-    config = resolve_name("course_lib.vision.vit:ViTConfig")(image, patch, classes, *WIDTHS["vit"][size], channels)
-    return resolve_name("course_lib.vision.vit:ViT")(config)
+    config = ViTConfig(image, patch, classes, *WIDTHS["vit"][size], channels)
+    return ViT(config)
 
 
 def _filled_up(vocab_size: int) -> int:

@@ -1,36 +1,40 @@
 """The stored models that see Fashion-MNIST: how each is made, trained and measured. `stored` keeps them. Lesson 09."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from pkgutil import resolve_name
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.data import fashion
+from course_lib.language.next_token import three_rounds
 from course_lib.train import History, cosine, fit, pick_device
+from course_lib.vision.convnet import ConvNet
+from course_lib.vision.images import accuracy, image_loss, varied_batches
+from course_lib.vision.vit import ViT, ViTConfig
 
 
 @dataclass(frozen=True)
 class ImageRecipe:
     """How one model is made: its `reader` with its `sizes`, and the run that trains it on Fashion-MNIST.
 
-    `about`: what it is, for the card. Names are "module:name": `config`, where there is one, takes the sizes, and the
-    reader that; `batches`, `loss` and `accuracy` train and measure it. `half`: stored in half precision.
+    `about`: what it is, for the card. `config`, where there is one, takes the sizes, and the reader that; `batches`,
+    `loss` and `accuracy` train and measure it. `half`: stored in half precision.
     """
 
     about: str
-    reader: str
+    reader: type[nn.Module]
     sizes: tuple[int, ...]
     lr: float
     steps: int
-    config: str | None = None
+    config: Callable | None = None
     batch: int = 64
     seed: int = 0
-    batches: str = "course_lib.vision.images:varied_batches"
-    loss: str = "course_lib.vision.images:image_loss"
-    accuracy: str = "course_lib.vision.images:accuracy"
-    optimiser: str | None = None
+    batches: Callable = varied_batches
+    loss: Callable = image_loss
+    accuracy: Callable = accuracy
+    optimiser: Callable | None = None
     weight_decay: float = 0.0
     warmup: int = 100
     half: bool = True
@@ -38,8 +42,8 @@ class ImageRecipe:
 
     def model(self) -> nn.Module:
         """A new model with weights drawn at random: images (B, 1, 28, 28) -> logits (B, 10)."""
-        parts = (resolve_name(self.config)(*self.sizes),) if self.config else self.sizes
-        return resolve_name(self.reader)(*parts)
+        parts = (self.config(*self.sizes),) if self.config else self.sizes
+        return self.reader(*parts)
 
     def model_of(self, record: dict) -> nn.Module:
         """A new model of the size that a record tells: there is one size."""
@@ -53,26 +57,26 @@ class ImageRecipe:
         """
         seen = {split: images_and_labels(split) for split in ("train", "validation", "test")}
         device = pick_device()
-        model, accuracy = self.model().to(device), resolve_name(self.accuracy)
+        model = self.model().to(device)
         history = fit(
             model,
-            resolve_name(self.batches)(*seen["train"], self.batch),
-            resolve_name(self.loss),
+            self.batches(*seen["train"], self.batch),
+            self.loss,
             steps=steps,
             lr=self.lr,
             weight_decay=self.weight_decay,
             schedule=lambda step, _: cosine(step, self.steps, self.warmup),
             device=device,
-            watch=lambda step: [step, accuracy(model, *seen["validation"])],
+            watch=lambda step: [step, self.accuracy(model, *seen["validation"])],
             watch_every=500,
-            optimiser=resolve_name(self.optimiser) if self.optimiser else None,
+            optimiser=self.optimiser,
             **how,
         )
         images, labels = seen["test"]
         by_kind = {
-            name: accuracy(model, images[labels == n], labels[labels == n]) for n, name in enumerate(fashion.NAMES)
+            name: self.accuracy(model, images[labels == n], labels[labels == n]) for n, name in enumerate(fashion.NAMES)
         }
-        return model, history, {"test_accuracy": accuracy(model, images, labels), "test_by_kind": by_kind}
+        return model, history, {"test_accuracy": self.accuracy(model, images, labels), "test_by_kind": by_kind}
 
     def result(self, record: dict) -> str:
         """What a record says that the model is worth."""
@@ -87,16 +91,16 @@ class ImageRecipe:
 IMAGES = {
     "fashion_vit": ImageRecipe(
         "ViT of four blocks, 96 wide, patches of 4 × 4",
-        "course_lib.vision.vit:ViT",
+        ViT,
         (28, 4, 10, 96, 4, 4, 1),
-        config="course_lib.vision.vit:ViTConfig",
+        config=ViTConfig,
         lr=0.01,
         steps=11_000,
-        optimiser="course_lib.language.next_token:three_rounds",
+        optimiser=three_rounds,
     ),
     "fashion_conv": ImageRecipe(
         "convolutional network of three stages, 40 to 160 channels",
-        "course_lib.vision.convnet:ConvNet",
+        ConvNet,
         (1, 10, 40, 3),
         lr=2e-3,
         steps=6_000,

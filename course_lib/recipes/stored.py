@@ -1,9 +1,8 @@
 """Models that the course trained itself, for longer than a lesson can: `load(name)`, and how to train each again.
 
-`python -m course_lib.train.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes the
-cards anew. A file holds weights and a JSON header: loading one runs no code from it. Recipes stand in `stored_plays`
-and `stored_images`; they name what they are made of ("course_lib.recurrent.lstm:LSTM"), so that nothing here needs a
-model before one is asked for.
+`python -m course_lib.recipes.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes
+the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
+code from it. Recipes stand in `plays` and `images`.
 """
 
 import argparse
@@ -19,27 +18,28 @@ from safetensors.torch import save_file
 from torch import nn
 
 from course_lib.data.beside import beside, write_beside
+from course_lib.recipes.images import IMAGES
+from course_lib.recipes.plays import PLAYS, tokenizer_from
 from course_lib.train import seed_everything
-from course_lib.train.stored_images import IMAGES
-from course_lib.train.stored_plays import PLAYS
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "data" / "checkpoints"
 FORMAT = "unrolled weights 1"
 # What every record holds, besides its recipe's MEASURED: `cards` and lessons read it.
-RECORD = {"command", "seed", "commit", "machine", "weights", "steps", "seconds", "curve"}
+RECORD = {"seed", "commit", "machine", "weights", "steps", "seconds", "curve"}
 RECIPES = PLAYS | IMAGES
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
     """The model called `name`, trained, on the CPU, and its record: steps, seconds, bits, validation curve, machine.
 
+    record["tokenizer"] is the tokenizer that a model of the plays reads with.
     Raises LookupError for an unknown name, FileNotFoundError or ValueError, in words, for a missing or damaged file.
     """
     path = CHECKPOINTS / f"{_known(name)}.safetensors"
     if not path.exists():
         raise FileNotFoundError(
             f"{path.name} is not in data/checkpoints: get it back from the repository, or train "
-            f"it again with `python -m course_lib.train.stored {name}`."
+            f"it again with `{_again(name)}`."
         )
     try:
         with safe_open(path, framework="pt") as file:
@@ -47,21 +47,23 @@ def load(name: str) -> tuple[nn.Module, dict]:
     except (SafetensorError, OSError) as error:
         raise ValueError(
             f"{path.name} is damaged ({error}): get it back from the repository, or train it again with "
-            f"`python -m course_lib.train.stored {name}`."
+            f"`{_again(name)}`."
         ) from None
     if header.get("format") != FORMAT:
         raise ValueError(f"{path.name} holds no weights of this course (mark {FORMAT!r} is missing).")
     try:
         record = json.loads(header.get("record", "{}"))
+        if "tokenizer" in header:
+            record["tokenizer"] = tokenizer_from(header["tokenizer"])
         if missing := sorted((RECORD | RECIPES[name].MEASURED) - record.keys()):
             raise ValueError(f"its record lacks {', '.join(missing)}")
         model = RECIPES[name].model_of(record)
         model.load_state_dict(weights)
-    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         why = str(error).strip().rpartition("\n")[2].strip()
         raise ValueError(
             f"{path.name} does not fit its recipe ({why}): get it back from the repository, or train it again with "
-            f"`python -m course_lib.train.stored {name}`."
+            f"`{_again(name)}`."
         ) from None
     return model.eval(), record
 
@@ -81,7 +83,6 @@ def train(
     model, history, measured = recipe.train(steps, progress=progress, checkpoint=checkpoint)
     device = next(model.parameters()).device
     record = {
-        "command": f"python -m course_lib.train.stored {name}",
         "seed": recipe.seed,
         "commit": _commit(),
         "machine": f"{platform.machine()}, {device.type}, PyTorch {torch.__version__.split('+')[0]}",
@@ -89,7 +90,7 @@ def train(
         "steps": steps,
         "seconds": round(history.seconds),
         "curve": [seen for _, seen in history.watched],
-        "recipe": asdict(recipe) | {"sizes": list(recipe.sizes)},
+        "recipe": _told(recipe),
     }
     return model.cpu(), record | measured
 
@@ -98,19 +99,24 @@ def save(name: str, model: nn.Module, record: dict) -> Path:
     """Write data/checkpoints/<name>.safetensors; the old file stays whole until the new one is."""
     path, dtype = CHECKPOINTS / f"{name}.safetensors", torch.half if RECIPES[name].half else torch.float32
     weights = {key: value.to(dtype).contiguous() for key, value in model.state_dict().items()}
+    plain = {key: value for key, value in record.items() if key != "tokenizer"}
+    header = {"format": FORMAT, "record": json.dumps(plain)}
+    if "tokenizer" in record:
+        header["tokenizer"] = record["tokenizer"].to_json()
     with beside(path) as new:
-        save_file(weights, new, metadata={"format": FORMAT, "record": json.dumps(record)})
+        save_file(weights, new, metadata=header)
     return path
 
 
 def cards() -> str:
     """A card for each stored model, in Markdown: what it is, command, seed, commit, time, what it is worth."""
     parts = [
-        "# Models that the course trained\n\nThis file is written by `python -m course_lib.train.stored`. Weights "
+        "# Models that the course trained\n\nThis file is written by `python -m course_lib.recipes.stored`. Weights "
         "are safetensors: plain numbers, no code.\n`plays_…` have read the train split of the plays; bits per "
         "character, or per masked piece, are those of its test plays.\nA model of this size writes like a play and "
-        "means nothing by it. `fashion_…` have seen the train split of Fashion-MNIST;\ntheir accuracy is that on its "
-        "test images, by which nothing was chosen. ([Cards of both corpora](../README.md).)"
+        "means nothing by it. Each keeps its tokenizer in its own file.\n`fashion_…` have seen the train split of "
+        "Fashion-MNIST; their accuracy is that on its test images, by which nothing was\nchosen. "
+        "([Cards of both corpora](../README.md).)"
     ]
     for name, recipe in RECIPES.items():
         if (CHECKPOINTS / f"{name}.safetensors").exists():
@@ -119,9 +125,20 @@ def cards() -> str:
                 f"## `{name}`\n\n{recipe.about}; {r['weights']:,} weights; {recipe.result(r)}.\n\n"
                 f"{r['steps']:,} steps of {recipe.batches_in_words()}, learning rate "
                 f"{recipe.lr:g}, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
-                f"thread), commit {r['commit']}.\n\nAgain: `python -m course_lib.train.stored {name}`"
+                f"thread), commit {r['commit']}.\n\nAgain: `{_again(name)}`"
             )
     return "\n\n".join(parts) + "\n"
+
+
+def _told(recipe) -> dict:
+    """A recipe as JSON keeps it: of what it is made of, the names."""
+    return {name: getattr(part, "__name__", part) for name, part in asdict(recipe).items()} | {
+        "sizes": list(recipe.sizes)
+    }
+
+
+def _again(name: str) -> str:
+    return f"python -m course_lib.recipes.stored {name}"
 
 
 def _known(name: str) -> str:

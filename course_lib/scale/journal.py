@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 from course_lib.data.beside import write_beside
-from course_lib.train.scale.config import LOG
+from course_lib.scale.config import LOG
 
 
 class Journal:

@@ -22,9 +22,9 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
+from course_lib.scale.config import Config
+from course_lib.scale.endings import first_line
 from course_lib.train.device import pick_device
-from course_lib.train.scale.config import Config
-from course_lib.train.scale.endings import first_line
 
 PATIENCE = timedelta(minutes=10)  # how long a process waits for the others
 AT_THE_END = timedelta(hours=3)  # while the first one writes the weights

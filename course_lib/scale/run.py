@@ -14,13 +14,11 @@ from threading import Thread
 import torch
 from torch import Tensor, nn
 
-from course_lib.train.device import to_device
-from course_lib.train.loop import cosine
-from course_lib.train.scale import arithmetic, corpus, snapshots
-from course_lib.train.scale.config import Config, alone, in_words, keep
-from course_lib.train.scale.endings import world_size
-from course_lib.train.scale.journal import Journal
-from course_lib.train.scale.processes import (
+from course_lib.scale import arithmetic, corpus, snapshots
+from course_lib.scale.config import Config, alone, in_words, keep
+from course_lib.scale.endings import world_size
+from course_lib.scale.journal import Journal
+from course_lib.scale.processes import (
     Here,
     Wishes,
     blocks_of,
@@ -29,8 +27,10 @@ from course_lib.train.scale.processes import (
     share_out,
     together_only_if,
 )
-from course_lib.train.scale.rows import draw
-from course_lib.train.scale.tasks import TASKS, WIDTHS, Task
+from course_lib.scale.rows import draw
+from course_lib.scale.tasks import TASKS, WIDTHS, Task
+from course_lib.train.device import to_device
+from course_lib.train.loop import cosine
 
 HELD_OUT = 16  # pieces that an evaluation reads
 DROPOUT = 1  # where its draws stand apart from those that a piece was made by
@@ -101,7 +101,7 @@ def optimiser_of(model: nn.Module, config: Config) -> torch.optim.Optimizer:
     if config.optimiser == "adamw":
         groups = [{"params": wide}, vectors]
         return torch.optim.AdamW(groups, config.lr, (0.9, 0.95), weight_decay=config.weight_decay, fused=True)
-    from course_lib.train.scale.matrices import SharedMuon, matrices_of
+    from course_lib.scale.matrices import SharedMuon, matrices_of
 
     inside = matrices_of(blocks_of(model))
     known = {id(weight) for weight in inside}

@@ -1,12 +1,12 @@
-"""`python -m course_lib.train gpt --size tiny`: one training, by one process or by as many as `torchrun` starts."""
+"""`python -m course_lib.scale gpt --size tiny`: one training, by one process or by as many as `torchrun` starts."""
 
 import argparse
 import signal
 import sys
 from dataclasses import MISSING, fields
 
-from course_lib.train.scale.config import HOW, SIZES, Config, configured
-from course_lib.train.scale.endings import first_line, lost, say_once
+from course_lib.scale.config import HOW, SIZES, Config, configured
+from course_lib.scale.endings import first_line, lost, say_once
 
 HELP = {
     "data": "plays, a text file, hub:name[:config]; for vit: digits, fashion, hub:name[:config]",
@@ -29,7 +29,7 @@ HELP = {
 def parsed(arguments: list[str] | None = None) -> Config:
     """The configuration that a command line asks for; raises ValueError, in words."""
     parser = argparse.ArgumentParser(
-        prog="python -m course_lib.train", description=__doc__.splitlines()[0], allow_abbrev=False
+        prog="python -m course_lib.scale", description=__doc__.splitlines()[0], allow_abbrev=False
     )
     parser.error = _refuse
     parser.add_argument("model", choices=SIZES)
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command -> its exit status: 0, 1 after an error that one process has told, or 128 and a signal."""
     try:
         config = parsed(arguments)
-        from course_lib.train.scale.run import train  # a mistake in the command is told before anything heavy is read
+        from course_lib.scale.run import train  # a mistake in the command is told before anything heavy is read
 
         return train(config)
     except (ValueError, OSError, FloatingPointError, ModuleNotFoundError) as error:
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _refuse(message: str) -> None:
-    raise ValueError(f"{message}. All that can be asked for: python -m course_lib.train --help")
+    raise ValueError(f"{message}. All that can be asked for: python -m course_lib.scale --help")
 
 
 if __name__ == "__main__":

@@ -3,16 +3,14 @@
 Its moments stay shared out. Every process computes the same step and keeps its part of it: the work is not shared.
 """
 
-from pkgutil import resolve_name
-
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Replicate
 
-Muon = resolve_name("course_lib.language.muon:Muon")
+from course_lib.language.muon import Muon
 
 
 class SharedMuon(Muon):
-    """`language.muon.Muon` for weights that may lie in parts on many devices; arguments and errors are its own."""
+    """`muon.Muon` for weights that may lie in parts on many devices; arguments and errors are its own."""
 
     @staticmethod
     def along(matrix: Tensor, rounds: int) -> Tensor:

@@ -8,18 +8,20 @@ import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from pkgutil import resolve_name
 
 import numpy as np
 
+from course_lib.bert.pretraining import play_pieces
 from course_lib.data import datasets_package, digits, fashion, plays
 from course_lib.data.beside import beside, write_beside
-from course_lib.train.scale.config import FOLDER, Config
-from course_lib.train.scale.tokens import Writer, is_whole
+from course_lib.language.next_token import subwords
+from course_lib.scale.config import FOLDER, Config
+from course_lib.scale.tokens import Writer, is_whole
+from course_lib.text.wordpiece import WordPiece
 
 # A model of the hub whose tokenizer is used, and what stands between two texts there.
 PUBLISHED = {"gpt": ("openai-community/gpt2", "<|endoftext|>"), "bert": ("google-bert/bert-base-uncased", "[SEP]")}
-OWN = {"gpt": "course_lib.language.next_token:subwords", "bert": "course_lib.bert.pretraining:play_pieces"}
+OWN = {"gpt": subwords, "bert": play_pieces}
 LEARNED_FROM = 1_000_000  # characters of a text, for a tokenizer of our own
 TOKENIZER, IMAGES = "tokenizer.json", "images.json"
 SPLITS = ("train", "validation")
@@ -49,7 +51,7 @@ def prepare(config: Config, say=print) -> Path:
 def tokenizer_of(place: Path, model: str):
     """A `WordPiece` for BERT, for GPT how many tokens it has and what it was made by."""
     kept = json.loads((place / TOKENIZER).read_text(encoding="utf-8"))
-    return resolve_name("course_lib.text.wordpiece:WordPiece")(kept["vocab"]) if model == "bert" else kept
+    return WordPiece(kept["vocab"]) if model == "bert" else kept
 
 
 # --- texts
@@ -95,7 +97,7 @@ def _own_tokenizer(config: Config, texts):
             break
     text = text[:LEARNED_FROM]
     try:
-        tokenizer = resolve_name(OWN[config.model])(text)
+        tokenizer = OWN[config.model](text)
     except ValueError as error:
         raise ValueError(f"{config.data} is too short a text to learn a tokenizer from: {error}") from None
     kept = {"vocab": tokenizer.vocab} if config.model == "bert" else json.loads(tokenizer.to_json())

@@ -23,8 +23,8 @@ from torch.distributed.checkpoint.state_dict import (
 )
 
 from course_lib.data.beside import beside, write_beside
-from course_lib.train.scale.endings import first_line, lost
-from course_lib.train.scale.processes import Here
+from course_lib.scale.endings import first_line, lost
+from course_lib.scale.processes import Here
 
 CONTENTS, WEIGHTS = "contents.json", "model.safetensors"
 
