@@ -74,6 +74,12 @@ def test_series_stand_side_by_side_and_a_missing_place_stays_empty():
     picture(ax, "x")
 
 
+def test_places_of_one_series_can_have_colours_of_their_own():
+    ax = runs_plot({"x": Runs([1, 3]), "y": Runs([2], 2)}, colours=("red", "blue"))
+    assert [line.get_color() for line in ax.lines[:2]] == ["red", "blue"] and names(ax) == ["live run"]
+    assert bars(ax) == [[(0, 1, 3)], [(1, 2, 2)]] and [t.get_text() for t in ax.get_xticklabels()] == ["x", "y"]
+
+
 def test_places_that_are_numbers_lie_along_an_axis():
     ax = runs_plot({"a": {10: Runs([1], 2), 20: Runs([3])}, "b": {10: Runs([5]), 40: Runs([6])}}, log="x")
     assert ax.lines[1].get_xdata().tolist() == [10, 40] and ax.lines[1].get_linestyle() == "-"

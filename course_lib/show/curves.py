@@ -1,7 +1,7 @@
 """Curves that more than one lesson draws: the same axes each time, so that a reader can lay them side by side."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -56,23 +56,28 @@ def runs_plot(
     title: str = "",
     log: str = "",
     levels: Mapping[str, float] | None = None,
+    colours: Sequence[str] = (),
 ) -> Axes:
     """Numbers measured in many runs: a dot at their mean, a pale bar from least to largest, a diamond for the live run.
 
     runs: {place: numbers}, or {series: {place: numbers}} for several side by side, where numbers have .mean, .least,
     .most and .live (None without one), as `course_lib.experiments.Runs` has. Places that are all numbers lie along an
-    axis, and each series is joined by a line; others are categories. log and levels as in `plots.lines`. Raises
-    ValueError where there is nothing to draw.
+    axis, and each series is joined by a line; others are categories. log and levels as in `plots.lines`; colours: of
+    the series in their order, or of the places where there is one series only. Raises ValueError where there is nothing
+    to draw.
     """
-    series = runs if all(isinstance(one, Mapping) for one in runs.values()) else {"": runs}
-    places = list(dict.fromkeys(place for one in series.values() for place in one))
+    if all(isinstance(one, Mapping) for one in runs.values()):
+        series = list(runs.items())
+    else:  # a colour for each place: each is drawn by itself
+        series = [("", {place: numbers}) for place, numbers in runs.items()] if colours else [("", runs)]
+    places = list(dict.fromkeys(place for _, one in series for place in one))
     if not places:
         raise ValueError("A picture of runs needs at least one number, by its place: {'LSTM': numbers}.")
     along = all(isinstance(place, int | float) for place in places)
     ax = lines([], {}, ax, xlabel=xlabel, ylabel=ylabel, title=title, log=log, levels=levels)
     live = []
-    for order, (name, one), colour in zip(range(len(series)), series.items(), _colours(), strict=False):
-        shift = 0 if along else 0.7 * ((order + 0.5) / len(series) - 0.5)
+    for order, (name, one), colour in zip(range(len(series)), series, colours or _colours(), strict=False):
+        shift = 0.7 * ((order + 0.5) / len(series) - 0.5) if name and not along else 0
         x = np.array([place if along else places.index(place) + shift for place in one], float)
         mean, least, most = (array([getattr(numbers, part) for numbers in one.values()])
                              for part in ("mean", "least", "most"))  # fmt: skip
@@ -85,7 +90,7 @@ def runs_plot(
         ax.set_xticks(range(len(places)), places)
         ax.set_xlim(-0.5, len(places) - 0.5)
         ax.grid(axis="x", visible=False)
-    if len(series) > 1 or live:
+    if live or any(name for name, _ in series):
         shown, names = ax.get_legend_handles_labels()
         named = [(handle, label) for handle, label in zip(shown, names, strict=True) if label]
         ax.legend(*zip(*named, strict=True), markerscale=0.8)
