@@ -61,7 +61,7 @@ SIGMAS = [round(0.5 + 0.1 * n, 1) for n in range(11)]  # 0.5 ... 1.5
 KINDS = {"no tanh": (1.0, lambda a: a), "tanh, quiet input": (0.01, torch.tanh), "tanh, loud input": (1.0, torch.tanh)}
 
 
-def read_by(w_h: Tensor, squash=torch.tanh):
+def network_of(w_h: Tensor, squash=torch.tanh):
     """A network with W_x = 1 and this W_h (H, H): a function x (B, T, H) -> states (B, T, H)."""
 
     def read(x):
@@ -81,10 +81,16 @@ def reaches_by_sigma(sigmas=SIGMAS):
     """
     orthogonal = nn.init.orthogonal_(torch.empty(64, 64))
     noise = torch.randn(3, 2 * FURTHEST + 1, 64)
-    reaches = {(kind, sigma): reach(read_by(sigma * orthogonal, squash), loudness * noise)[FURTHEST:]
-               for kind, (loudness, squash) in KINDS.items() for sigma in sigmas}  # fmt: skip
-    slopes = {kind: float(1 - read_by(1.2 * orthogonal)(KINDS[kind][0] * noise).square().mean())
-              for kind in KINDS if kind != "no tanh"}  # fmt: skip
+    reaches = {
+        (kind, sigma): reach(network_of(sigma * orthogonal, squash), loudness * noise)[FURTHEST:]
+        for kind, (loudness, squash) in KINDS.items()
+        for sigma in sigmas
+    }
+    slopes = {
+        kind: float(1 - network_of(1.2 * orthogonal)(KINDS[kind][0] * noise).square().mean())
+        for kind in KINDS
+        if kind != "no tanh"
+    }
     return reaches, slopes
 
 
@@ -141,8 +147,12 @@ def descend(seed, clip, lr, sigma):
         with torch.no_grad():
             for w, g in zip(weights, grads, strict=True):
                 w -= lr * factor * g
-    return {"losses": losses, "largest": max(losses), "late": max(losses[20:], default=LOST),
-            "end": sum(losses[-40:]) / 40 if len(losses) == 200 else LOST}  # fmt: skip
+    return {
+        "losses": losses,
+        "largest": max(losses),
+        "late": max(losses[20:], default=LOST),
+        "end": sum(losses[-40:]) / 40 if len(losses) == 200 else LOST,
+    }
 
 
 # --- digits, read row by row
@@ -259,8 +269,13 @@ def yardsticks(seed):
     counted = count_bits(ids["train"], ids["test"], len(tokenizer), 6)  # of 1, 2, ... 6 characters in a row
     train, test = plays.text("train"), plays.text("test")
     both, alone = (len(lzma.compress(text.encode())) for text in (train + test, train))
-    return {"uniform": math.log2(len(tokenizer)), "unigram": counted[0], "trigram": counted[2],
-            "6-gram": counted[5], "xz": 8 * (both - alone) / len(test)}  # fmt: skip
+    return {
+        "uniform": math.log2(len(tokenizer)),
+        "unigram": counted[0],
+        "trigram": counted[2],
+        "6-gram": counted[5],
+        "xz": 8 * (both - alone) / len(test),
+    }
 
 
 @experiment()
