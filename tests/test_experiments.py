@@ -149,6 +149,24 @@ def test_a_changed_line_in_attention_makes_stale_what_rests_on_it(tmp_path):
     assert digest(module, "attending", root=a) != digest(module, "attending", root=b)
 
 
+RECIPES = """from course_lib.shelf.attention import attend, other
+PLAYS = {"plays_a": Recipe(attend), "plays_b": Recipe(other)}
+def load(name):
+    return PLAYS[name]
+"""
+
+
+def test_of_the_stored_models_only_those_that_are_read_are_followed(library):
+    root = library()
+    (root / "course_lib/recipes").mkdir()
+    (root / "course_lib/recipes/stored.py").write_text(RECIPES)
+    (root / "course_lib/experiments/reads.py").write_text(
+        "from course_lib.recipes import stored\ndef reads(seed):\n    return stored.load('plays_b')\n"
+    )
+    found = reached("course_lib.experiments.reads", "reads", root, ("data/checkpoints/plays_b.safetensors",))
+    assert "course_lib.shelf.attention:other" in found and "course_lib.shelf.attention:attend" not in found
+
+
 # --- an experiment and its record
 
 
@@ -218,6 +236,29 @@ def test_what_no_experiment_asks_for_any_more_goes(book):
     one.variants = each(low=[5.0])
     book.add(one, entry(one, {"low": 5.0}, 0))
     assert [run["variant"] for run in record.read("toy", book.folder)["drawn"]["runs"]] == [{"low": 5.0}]
+
+
+def test_after_a_change_of_code_alone_samples_confirm_the_rest_or_do_not(book, monkeypatch):
+    book, one = book
+    for variant, seed, _ in one.runs():
+        book.add(one, entry(one, variant, seed))
+    assert book.samples("toy") == []
+    monkeypatch.setattr(Experiment, "digest", "another code")
+    samples = book.samples("toy")
+    assert [(job[1]["low"], job[2]) for job in samples] == [(0.0, 0), (2.0, 0)]  # one seed of each variant
+    results = [(variant, seed, cpu, one(seed, **variant)) for _, variant, seed, cpu in samples]
+    wrong = [(*results[0][:3], results[0][3] | {"number": 9.0}), results[1]]
+    assert not book.confirm(one, wrong) and len(book.lacking("toy")) == 4
+    assert book.confirm(one, results) and book.lacking("toy") == []
+    runs = record.read("toy", book.folder)["drawn"]["runs"]
+    assert all(run["digest"] == "another code" and "confirmed" in run for run in runs)
+
+
+def test_what_is_not_recorded_whole_is_not_confirmed(book, monkeypatch):
+    book, one = book
+    book.add(one, entry(one, {"low": 0.0}, 0))
+    monkeypatch.setattr(Experiment, "digest", "another code")
+    assert book.samples("toy") == []
 
 
 def test_a_record_gives_numbers_and_curves_and_takes_a_live_run(book):

@@ -3,6 +3,10 @@
 Two runs at a time, a thread each. Each finished run is written at once, so a command that was stopped (Ctrl-C) goes on
 where it was. --list says what is missing or stale and runs nothing; --only names experiments. Lessons are told by
 number or slug: `make experiments LESSON=02`.
+
+After a change that should alter no number (a name, a file moved) --confirm runs one seed of each stale variant and
+instruction set: where all of an experiment's give the recorded numbers again, to the last digit, the record takes the
+new digest and says so; where one does not, nothing of it is taken, and it is left to be run.
 """
 
 import argparse
@@ -11,6 +15,7 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -63,6 +68,27 @@ class Book:
             write(one.slug, {other.name: kept[other.name] for other in experiments(one.slug) if other.name in kept},
                   self.folder)  # fmt: skip
 
+    def samples(self, slug: str, only: list[str] | None = None) -> list[tuple[Experiment, dict, int, str]]:
+        """Of each experiment that is recorded whole, but with other code, one seed a variant and instruction set."""
+        kept, found = read(slug, self.folder), {}
+        for one, variant, seed, cpu in self.lacking(slug, only):
+            runs = [_run(entry) for entry in kept.get(one.name, {}).get("runs", [])]
+            if all(run in runs for run in one.runs()):
+                found.setdefault((one.name, repr(variant), cpu), (one, variant, seed, cpu))
+        return list(found.values())
+
+    def confirm(self, one: Experiment, results: list[tuple[dict, int, str, dict]]) -> bool:
+        """Take the new digest for all runs of an experiment, if each result is the recorded one; whether it was."""
+        kept = read(one.slug, self.folder)
+        runs = kept[one.name]["runs"]
+        recorded = {_key(_run(entry)): entry["result"] for entry in runs}
+        if any(recorded[_key((variant, seed, cpu))] != result for variant, seed, cpu, result in results):
+            return False
+        for entry in runs:
+            entry |= {"digest": one.digest, "confirmed": date.today().isoformat()}
+        write(one.slug, kept, self.folder)
+        return True
+
 
 def _run(entry: dict) -> tuple:
     return entry["variant"], entry["seed"], entry["cpu"]
@@ -72,8 +98,11 @@ def _key(run: tuple) -> str:
     return repr(run)
 
 
-def run_all(jobs: list[tuple[Experiment, dict, int, str]], book: Book) -> list[str]:
-    """Run the jobs, AT_A_TIME at once -> what failed, a text each. Ctrl-C ends the runs under way and raises."""
+def run_all(jobs: list[tuple[Experiment, dict, int, str]], take: Callable[[Experiment, dict], None]) -> list[str]:
+    """Run the jobs, AT_A_TIME at once, and hand each entry to `take` -> what failed, a text each.
+
+    Ctrl-C ends the runs under way and raises.
+    """
     waiting, failed, done, start = queue.SimpleQueue(), [], [], time.perf_counter()
     for job in jobs:
         waiting.put(job)
@@ -97,7 +126,7 @@ def run_all(jobs: list[tuple[Experiment, dict, int, str]], book: Book) -> list[s
             if "error" in answer:
                 failed.append(f"{named}\n{answer['error']}")
                 continue
-            book.add(one, {"variant": variant, "seed": seed, "cpu": cpu, "machine": machine(),
+            take(one, {"variant": variant, "seed": seed, "cpu": cpu, "machine": machine(),
                            "date": date.today().isoformat(), "digest": now, **answer})  # fmt: skip
             done.append(answer["seconds"])
             left = (time.perf_counter() - start) / len(done) * (len(jobs) - len(done)) / 60
@@ -139,6 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("lessons", nargs="*", help="numbers or slugs; all if none is named")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments alone")
     parser.add_argument("--list", action="store_true", help="say what is missing or stale, run nothing")
+    parser.add_argument("--confirm", action="store_true", help="after a change of code alone: run samples, compare")
     options = parser.parse_args(arguments)
     book = Book()
     try:
@@ -146,6 +176,8 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
+    if options.confirm:
+        return confirm([job for slug in lessons for job in book.samples(slug, options.only)], book)
     jobs = [job for slug in lessons for job in book.lacking(slug, options.only)]
     if options.list:
         for one in dict.fromkeys(job[0] for job in jobs):
@@ -154,13 +186,32 @@ def main(arguments: list[str] | None = None) -> int:
         return int(bool(jobs))
     jobs.sort(key=lambda job: CPU_ORDER.get(job[3], 9))
     try:
-        failed = run_all(jobs, book)
+        failed = run_all(jobs, book.add)
     except KeyboardInterrupt:
         print("Stopped. What is finished is kept: the same command goes on from here.", file=sys.stderr)
         return 1
     print(*failed, sep="\n", file=sys.stderr)
     print(f"{len(jobs) - len(failed)} runs recorded, {len(failed) or 'none'} failed.")
     return int(bool(failed))
+
+
+def confirm(jobs: list[tuple[Experiment, dict, int, str]], book: Book) -> int:
+    """Run the samples and take what they confirm; 0 if that is all of them."""
+    found: dict[str, list] = {}
+    by_name = {f"{job[0].slug}: {job[0].name}": job[0] for job in jobs}
+
+    def keep(one: Experiment, entry: dict) -> None:
+        found.setdefault(f"{one.slug}: {one.name}", []).append((*_run(entry), entry["result"]))
+
+    failed = run_all(sorted(jobs, key=lambda job: CPU_ORDER.get(job[3], 9)), keep)
+    print(*failed, sep="\n", file=sys.stderr)
+    wanting = 0
+    for name, one in by_name.items():
+        whole = len(found.get(name, [])) == sum(job[0] is one for job in jobs)
+        same = whole and book.confirm(one, found[name])
+        wanting += not same
+        print(f"{name}: {'the same numbers, taken' if same else 'other numbers: run it anew'}", flush=True)
+    return int(bool(wanting))
 
 
 CPU_ORDER = {"default": 0, "avx2": 1}  # runs of one instruction set one after another: a process serves many

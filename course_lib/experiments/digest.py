@@ -3,8 +3,9 @@
 From the experiment's function every name that it uses is followed: to what its own module defines, to what that
 imports from course_lib, and so on. What is reached is hashed without docstrings and comments, and without the calls
 that only refuse (`_check_...(...)` on a line of its own): they change no number. Nor does `@experiment(...)`, which
-says what is to be recorded: a seed or a variant more makes no run stale. So a changed `attend` makes stale what rests
-on `attend`, and nothing else.
+says what is to be recorded: a seed or a variant more makes no run stale. Of the tables of stored models only the
+recipes of those are followed whose files the experiment names. So a changed `attend` makes stale what rests on
+`attend`, and nothing else.
 """
 
 import ast
@@ -23,15 +24,16 @@ def digest(module: str, name: str, files: tuple[str, ...] = (), root: Path = ROO
     the module, FileNotFoundError for a file that is not there.
     """
     found = hashlib.sha256()
-    for part, text in sorted(reached(module, name, root).items()):
+    for part, text in sorted(reached(module, name, root, files).items()):
         found.update(f"{part}\n{text}\n".encode())
     for file in sorted(files):
         found.update(hashlib.sha256((root / file).read_bytes()).digest())
     return found.hexdigest()[:12]
 
 
-def reached(module: str, name: str, root: Path = ROOT) -> dict[str, str]:
+def reached(module: str, name: str, root: Path = ROOT, files: tuple[str, ...] = ()) -> dict[str, str]:
     """Every definition that `name` of `module` rests on: "module:name" -> its code as `ast.dump` tells it."""
+    stored = {Path(file).stem for file in files}
     if name not in _definitions(module, root):
         raise LookupError(f"{module} defines no {name}: an experiment is a function at the top of its module.")
     texts, waiting = {}, [(module, name)]
@@ -44,7 +46,7 @@ def reached(module: str, name: str, root: Path = ROOT) -> dict[str, str]:
         if defined is None:  # a module as a whole, or a name that a package hands on
             waiting += _handed_on(module, name, root)
             continue
-        nodes, used = defined
+        nodes, used = _recipes(module, name, root, stored) or defined
         texts[key] = "\n".join(nodes)
         for other, of_it in used:
             if other in _definitions(module, root):
@@ -120,6 +122,22 @@ def _definitions(module: str, root: Path) -> dict[str, tuple[list[str], set[tupl
             texts.append(ast.dump(node))
             uses |= {use for use in _used(node) if use[0] not in names}
     return found
+
+
+def _recipes(module: str, name: str, root: Path, stored: set[str]):
+    """Of a table of recipes by the names of stored models the lines of those that are read; None for all else."""
+    if not module.startswith(f"{PACKAGE}.recipes."):
+        return None
+    values = [node.value for node in _tree(module, root).body
+              if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name]  # fmt: skip
+    if not values or not isinstance(values[0], ast.Dict) or not all(map(_is_recipe, values[0].values)):
+        return None
+    lines = [line for key, line in zip(values[0].keys, values[0].values, strict=True) if key.value in stored]
+    return [ast.dump(line) for line in lines], {use for line in lines for use in _used(line)}
+
+
+def _is_recipe(node: ast.AST) -> bool:
+    return _called(node).endswith("Recipe")
 
 
 def _used(node: ast.AST) -> set[tuple[str, str]]:
