@@ -56,14 +56,6 @@ def pytest_collection_modifyitems(items):
     items[:] = in_order(items)
 
 
-def pytest_ignore_collect(collection_path, config):
-    """A notebook that is being written is run where it is named on the command line, not with the course."""
-    if collection_path.suffix == ".ipynb" and str(collection_path) not in map(os.path.abspath, config.args):
-        from course_lib.lesson.syllabus import IN_WRITING
-
-        return collection_path.name in {lesson.notebook for lesson in IN_WRITING} or None
-
-
 def pytest_terminal_summary(terminalreporter):
     """What is being written, and what of it is left: a list, not a failure."""
     from course_lib.lesson.syllabus import IN_WRITING

@@ -45,7 +45,7 @@ from course_lib.attention.positions import (
 from course_lib.attention.reach import reach
 from course_lib.attention.transformer import Transformer
 from course_lib.bert.bert import Bert, BertConfig, mean_state
-from course_lib.bert.bert_heads import Choice, Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
+from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
 from course_lib.bert.bert_labels import best_span, label_loss
 from course_lib.bert.masked_words import Masked
 from course_lib.bert.masked_words import masked_loss as masked_words_loss
@@ -393,12 +393,10 @@ def bert():
     backward(mix(model.layers(ids(2, 6))), through=mix)
 
 
-@cases(
-    one=(Classifier, (3,), (2,)), tags=(Tagger, (3,), (2, 6)), span=(SpanFinder, (), (2, 2)), choice=(Choice, (), (2,))
-)
+@cases(one=(Classifier, (3,), (2,)), tags=(Tagger, (3,), (2, 6)), span=(SpanFinder, (), (2, 2)))
 def bert_heads(head, sizes, labels):
     model = there(lambda: head(a_bert(), *sizes))
-    shape = (2, 3, 6) if head is Choice else (2, 6)
+    shape = (2, 6)
     label_loss(model, (ids(*shape), ids(*shape), allowed(*shape), ids(*labels))).backward()
     if head is SpanFinder:
         assert best_span(model(ids(2, 6), None, allowed(2, 6)), allowed(2, 6)).device.type == "chip"
@@ -439,7 +437,7 @@ def masked_patches():
     model = there(lambda: MaskedAutoencoder(ViT(SIGHT), d_decoder=4, n_heads=2))
     images, seen = vectors(2, 1, 6, 6), ids(2, 3)
     model.loss(images, seen).backward()
-    assert model.hidden.grad.device == images.device and model.painted(images, seen).device == images.device
+    assert model.hidden.grad.device == images.device
 
 
 @case

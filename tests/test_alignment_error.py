@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from course_lib.translation.alignment_error import (
-    alignment_error_rate,
     alignment_scores,
     corpus_alignment_error_rate,
     corpus_precision,
@@ -16,10 +15,21 @@ from course_lib.translation.alignment_error import (
     either_alignment,
     hard_alignment,
     mutual_alignment,
-    precision,
-    recall,
     where_gold,
 )
+
+
+def precision(links, gold):
+    return corpus_precision([links], [gold])
+
+
+def recall(links, gold):
+    return corpus_recall([links], [gold])
+
+
+def alignment_error_rate(links, sure, possible=None):
+    return corpus_alignment_error_rate([links], [sure], None if possible is None else [possible])
+
 
 SCORES = (precision, recall, alignment_error_rate)
 

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from test_bert import TOLERANCE, a_bert, drawn_config, drawn_text, exact_or_not, hugging_faces, near
+from test_bert import a_bert, drawn_config, drawn_text, exact_or_not, hugging_faces, near
 from torch import nn
 from torch.testing import assert_close
 
 from course_lib.bert.bert import parameter_count
-from course_lib.bert.bert_heads import Choice, Classifier, Head, LayerMix, MaskedWords, NextSentence, SpanFinder, Tagger
+from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
 
-SMALL = {Classifier: (4,), Tagger: (3,), NextSentence: (), SpanFinder: (), Choice: (), MaskedWords: ()}
+SMALL = {Classifier: (4,), Tagger: (3,), SpanFinder: (), MaskedWords: ()}
 
 
 def copied(kind, head, dtype, seed=0, **more):
@@ -44,24 +44,6 @@ def test_classes_and_tags(head, seed, dtype):
     found, expected = ours(ids, segments, mask), theirs(ids, mask.long(), segments).logits
     assert found.shape == ((4,) if head is Classifier else ids.shape) + (seed + 2,)
     alike(ours, theirs, [found], [expected], dtype)
-
-
-@exact_or_not
-def test_next_sentence(dtype):
-    """NextSentence: beside BertForNextSentencePrediction."""
-    config, theirs, ours = copied("BertForNextSentencePrediction", NextSentence, dtype)
-    ids, segments, mask = drawn_text(config)
-    alike(ours, theirs, [ours(ids, segments, mask)], [theirs(ids, mask.long(), segments).logits], dtype)
-
-
-@exact_or_not
-def test_a_choice(dtype):
-    """Choice: beside BertForMultipleChoice."""
-    config, theirs, ours = copied("BertForMultipleChoice", Choice, dtype)
-    ids, segments, mask = (part.view(2, 2, -1) for part in drawn_text(config))
-    found = ours(ids, segments, mask)
-    assert found.shape == (2, 2)
-    alike(ours, theirs, [found], [theirs(ids, mask.long(), segments).logits], dtype)
 
 
 @exact_or_not
@@ -113,8 +95,6 @@ def test_padding_changes_nothing(head):
     torch.manual_seed(0)
     m, ids = head(a_bert(), *SMALL[head]).double().eval(), torch.randint(11, (3, 7))
     mask = torch.arange(7) < torch.tensor([7, 4, 1])[:, None]
-    if head is Choice:
-        ids, mask = ids[:, None], mask[:, None]
     found = []
     for _ in range(2):
         ids = torch.where(mask, ids, torch.randint(11, ids.shape))
@@ -155,7 +135,6 @@ def pairs(m):
         (lambda m: Classifier(m, 2, sentences=1)(*pairs(m)), ValueError, "built for one sentence, and a text here has"),
         (lambda m: Classifier(m, 2, sentences=2)(*pairs(m)), ValueError, "Classifier was built for pairs: hand over"),
         (lambda m: Tagger(m, 2, sentences=2)(pairs(m)[0]), ValueError, "Tagger was built for pairs"),
-        (lambda m: Choice(m)(torch.zeros(2, 4).long()), ValueError, r"reads ids \(batch, choices, time\).*\(2, 4\)"),
         (lambda m: Tagger(m, 0), ValueError, "Tagger sizes must be 1 or more; got n_out=0"),
         (lambda m: Tagger(m, 2)(torch.zeros(2, 10).long()), ValueError, "10 pieces long"),
         (lambda m: LayerMix(3)([torch.zeros(1, 2, 3)]), ValueError, "built for 3 layers, h_0 counted; got 1"),
@@ -186,4 +165,3 @@ def test_sentences_that_were_asked_for_are_let_through():
     m = a_bert()
     assert Classifier(m, 2, sentences=1).double()(ids).shape == (2, 2)
     assert Classifier(m, 2, sentences=2).double()(ids[:1], segments[:1]).shape == (1, 2)
-    assert issubclass(NextSentence, Head) and TOLERANCE

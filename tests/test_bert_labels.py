@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from test_bert import a_bert
 from torch.testing import assert_close
 
-from course_lib.bert.bert_heads import Choice, Classifier, SpanFinder, Tagger
+from course_lib.bert.bert_heads import Classifier, SpanFinder, Tagger
 from course_lib.bert.bert_labels import IGNORED, best_span, first_pieces, label_loss
 from course_lib.text.wordpiece import SPECIALS, WordPiece
 
@@ -15,12 +15,12 @@ def fixed(logits):
     return lambda *read: logits
 
 
-@pytest.mark.parametrize("head, shape", [(Classifier, ()), (Tagger, (5,)), (SpanFinder, (2,)), (Choice, ())])
+@pytest.mark.parametrize("head, shape", [(Classifier, ()), (Tagger, (5,)), (SpanFinder, (2,))])
 def test_one_loss_for_every_head(head, shape):
     """label_loss: the mean over what is asked, beside PyTorch's; it can be learned from."""
     torch.manual_seed(0)
     m = head(a_bert(), *([3] if head in (Classifier, Tagger) else [])).double()
-    ids = torch.randint(11, (4, 2, 5) if head is Choice else (4, 5))
+    ids = torch.randint(11, (4, 5))
     labels = torch.randint(2, (4, *shape))
     loss = label_loss(m, (ids, None, None, labels))
     logits = m(ids)

@@ -144,9 +144,9 @@ VARIED = {
 
 @pytest.mark.parametrize("how", VARIED)
 def test_multi_head_varied(how):
-    layer, some = MultiHead(8, 4, **VARIED[how]()).double(), []
+    layer, some = MultiHead(16, 4, **VARIED[how]()).double(), []
     for b, t in zip(SIZES, LENGTHS, strict=True):
-        some.append((vectors(b, t, 8), None, torch.arange(t) >= torch.randint(t, (b, 1)), True))
+        some.append((vectors(b, t, 16), None, torch.arange(t) >= torch.randint(t, (b, 1)), True))
     compiles(One(layer), *some)
 
 

@@ -17,8 +17,6 @@ from course_lib.bert.masked_words import (
     mask_tokens,
     masked,
     masked_loss,
-    neighbours,
-    pseudo_bits,
     texts_in_order,
 )
 from course_lib.text.wordpiece import SPECIALS, WordPiece
@@ -131,7 +129,7 @@ def test_the_loss_asks_the_masked_places_alone():
 
 @pytest.mark.slow
 def test_it_learns_sentences_by_heart_and_fills_their_blanks():
-    """fill, pseudo_bits: after some steps it knows what stood there; before, it does not."""
+    """fill: after some steps it knows what stood there; before, it does not."""
     m, sentences = a_model(), ["a e f g", "h g f e"]
     optimiser, draws = torch.optim.AdamW(m.parameters(), lr=2e-3), seeded()
     for _ in range(300):
@@ -144,21 +142,6 @@ def test_it_learns_sentences_by_heart_and_fills_their_blanks():
     assert len(found) == 1 and len(found[0]) == 3 and found[0][0].piece == "f" and found[0][0].p > 0.5
     assert len(fill(m, T, "h [MASK] f [MASK]")) == 2 and fill(m, T, "h g f [MASK]")[0][0].piece == "e"
     assert sum(guess.p for guess in fill(m, T, "[MASK]", n=99)[0]) == pytest.approx(1, abs=1e-5)
-    known, unknown = (pseudo_bits(m, T, text) for text in ("a e f g", "g a f e"))
-    assert known.shape == (4,) and known.mean() < 1 < unknown.mean()
-    ids = T.batch(["a e [MASK] g"])
-    f = m(*ids[:3])[0, 3].log_softmax(-1)[T.vocab.index("f")]
-    assert_close(known[2], -f / torch.tensor(2.0).log(), atol=1e-4, rtol=0)
-
-
-def test_pairs_follow_or_come_from_another_passage():
-    """neighbours: half and half; what follows is the next, what does not is of another passage."""
-    passages = [["a1", "a2", "a3"], ["b1", "b2"], [], ["c1"]]
-    drawn = list(islice(neighbours(passages, seeded()), 2_000))
-    follows = [(first, second) for first, second, label in drawn if label == 0]
-    assert set(follows) == {("a1", "a2"), ("a2", "a3"), ("b1", "b2")} and within_three_errors(len(follows), 2_000, 0.5)
-    others = [(first, second) for first, second, label in drawn if label == 1]
-    assert all(first[0] != second[0] for first, second in others) and {s for _, s in others} >= {"c1", "b2", "a1"}
 
 
 def test_texts_come_once_a_round():
@@ -182,11 +165,8 @@ def test_texts_come_once_a_round():
         (lambda m: fill(m, T, "abc"), ValueError, r"There is no \[MASK\] in 'abc': write \[MASK\], in capitals"),
         (lambda m: fill(m, T, "[mask] a"), ValueError, "There is no"),
         (lambda m: fill(m, T, "a" * 30 + " [MASK]"), ValueError, "32|33.*pieces long|taught 16 places"),
-        (lambda m: pseudo_bits(m, T, ""), ValueError, "nothing to score in ''"),
         (lambda m: masked_loss(m, masked(T.batch([("a", "b")]), T, torch.tensor([1]))), ValueError, "pairs=True needs"),
         (lambda m: masked_loss(a_model(True), masked(T.batch(["a"]), T)), ValueError, "pairs=True needs a batch with"),
-        (lambda m: next(neighbours([["a", "b"]], seeded())), ValueError, "two passages or more"),
-        (lambda m: next(neighbours([["a"], ["b"]], seeded())), ValueError, "one with two sentences"),
         (lambda m: next(texts_in_order(["a"], 2, seeded())), ValueError, "as many texts as there are, 1; got 2"),
     ],
 )

@@ -1,9 +1,10 @@
-"""A lesson that is added as CONTRIBUTING.md says is everywhere by that alone: map, board, checks and pages.
+"""A lesson that `make lesson` begins: its files run as they are, it waits unseen, and written it is everywhere.
 
 It is lesson 17, in a copy of the course, so that nothing may count on how many lessons there are.
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,64 +18,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import FancyBboxPatch
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_lib.lesson.syllabus import LESSONS, Lesson
+from course_lib.lesson.syllabus import IN_WRITING, LESSONS, LISTED, Lesson
+from course_lib.publish import new_lesson
 from course_lib.publish.normalise import as_text, normalise
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "17_looking_inside"
-ENTRY = (
-    '    Lesson(17, "looking_inside", "Looking inside", "What has a network learned, and where?",\n'
-    '           ("vision/saliency.py",)),\n'
-)
-CONCEPT = '''\
-"""Saliency: how strongly each input moves an output."""
-
-import torch
-
-
-def saliency(inputs: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    """The size of the gradient of `output` with respect to `inputs`, whose shape it has."""
-    return torch.autograd.grad(output.sum(), inputs)[0].abs()
-'''
-TEST = """\
-import torch
-
-from course_lib.vision.saliency import saliency
-
-
-def test_the_slope_of_a_line():
-    x = torch.ones(2, requires_grad=True)
-    assert saliency(x, -3 * x).tolist() == [3, 3]
-"""
-EXERCISES = '''\
-"""Lesson 17: what to look at first."""
-
-from course_lib.exercises import Exercise, questions
-
-
-def my_saliency_slope():
-    return 3.0
-
-
-def near_three(answer):
-    return None if answer == 3 else "The slope of 3 x is the same everywhere, and it is another number."
-
-
-EXERCISES = [
-    Exercise(check=near_three, hints=("Take the derivative.", "It is a line.", "Which number stands before x?"),
-             solution=my_saliency_slope, value=True,
-             mistakes=tuple((3.0 * n, f"That is {n} times the slope.") for n in range(2, 9))),
-]
-QUIZ = questions("""
-    inside: What does saliency measure?
-    + how strongly an input moves an output
-      Yes: it is a gradient.
-    - how large an input is
-      A large input may move nothing.
-""")
-'''
+BEGIN = {
+    "number": "17",
+    "slug": "looking_inside",
+    "folder": "vision",
+    "title": 'Looking "inside"',
+    "question": "What has a network learned, and where?",
+}
 TITLE = """\
-# 17 · Looking inside
+# 17 · Looking "inside"
 
 **What has a network learned, and where?**
 
@@ -112,15 +70,15 @@ LOOK = """
     measured.store(notebook.name, entry)
     blocks.refresh()
     text = Path("README.md").read_text()
-    row = next(line for line in text.splitlines() if line.startswith("| [17 Looking inside]"))
+    row = next(line for line in text.splitlines() if line.startswith('| [17 Looking "inside"]'))
     assert "What has a network learned, and where?" in row
-    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/vision/saliency.py"):
+    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/vision/looking_inside.py"):
         assert f"]({link})" in row, row
     assert groups.group_of("notebooks/17_looking_inside.ipynb::Cell 0") == "lesson 17_looking_inside"
     in_lab = groups.group_of("tests/browser/test_lessons_in_lab.py::test_it_runs_to_its_end[17_looking_inside]")
     assert in_lab == "lesson 17_looking_inside" and WRITTEN[-1] == notebook.name
     assert site.build([notebook], build / "html") == []
-    assert "17 · Looking inside" in (build / "html" / "index.html").read_text()
+    assert "17 · Looking " in (build / "html" / "index.html").read_text()
     assert [deck.name for deck in slides.build([notebook], build / "slides")] == ["17_looking_inside.slides.html"]
     progress()
 """
@@ -145,22 +103,14 @@ def lesson_17():
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """A copy of the course with a lesson 17."""
+    """A copy of the course with a lesson 17 that is begun."""
     copy = tmp_path_factory.mktemp("course")
     for name in ("course_lib", "tests", "notebooks"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
-    syllabus = copy / "course_lib" / "lesson" / "syllabus.py"
-    before, end, after = syllabus.read_text(encoding="utf-8").partition("\n)\n\nLESSONS = tuple")
-    syllabus.write_text(f"{before}\n{ENTRY}{end.lstrip()}{after}", encoding="utf-8")
-    vision = copy / "course_lib" / "vision"
-    (vision / "saliency.py").write_text(CONCEPT)
-    exports = (vision / "__init__.py").read_text(encoding="utf-8").replace("__all__ = [", '__all__ = ["saliency", ')
-    (vision / "__init__.py").write_text(f"{exports}\nfrom course_lib.vision.saliency import saliency  # noqa: E402\n")
-    (copy / "course_lib" / "exercises" / "looking_inside.py").write_text(EXERCISES)
-    (copy / "tests" / "test_saliency.py").write_text(TEST)
-    (copy / "notebooks" / f"{NAME}.ipynb").write_text(as_text(lesson_17()), encoding="utf-8")
+    told = run(copy, "-m", "course_lib.publish.new_lesson", *(f"--{key}={value}" for key, value in BEGIN.items()))
+    assert f"notebooks/{NAME}.ipynb" in told and "make experiments LESSON=17" in told
     return copy
 
 
@@ -171,15 +121,144 @@ def run(course, *command):
     return done.stdout
 
 
-@pytest.mark.slow
-def test_lesson_17_is_everywhere(course):
-    board = run(course, "-c", textwrap.dedent(LOOK))
-    assert "17  Looking inside" in board and "○ 0/1" in board.splitlines()[-1]
-    files = ["layering", "title_cells", "notebooks", "slides", "exercises", "saliency"]
-    chosen = "17_ or saliency or looking or slope or tables or shelf or short or differ or only_existing"
-    told = run(course, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen,
-               *(f"tests/test_{name}.py" for name in files))  # fmt: skip
+def checked(course, files, chosen):
+    """These tests in the copy; what pytest told."""
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", chosen]
+    told = run(course, *command, *(f"tests/test_{name}.py" for name in files))
     assert " passed" in told and "skipped" not in told
+    return told
+
+
+@pytest.mark.slow
+def test_lesson_17_is_begun_and_nobody_meets_it(course):
+    run(course, "-m", "ruff", "check", "--quiet", ".")
+    run(course, "-m", "ruff", "format", "--check", "--quiet", ".")
+    files = ["layering", "exercises", "board", "investigations", "notebooks", "new_lesson", "looking_inside"]
+    told = checked(course, files, "looking or tables or shelf or folder or short or question or numbered or listed")
+    listed = told.partition('to be written: lesson 17, Looking "inside"')[2]
+    for path in ("course_lib/vision/looking_inside.py: 2", f"notebooks/{NAME}.ipynb: "):
+        assert path in listed
+    assert "Looking" not in run(course, "-c", "from course_lib.lesson import progress; progress()")
+    collect = ["-m", "pytest", "--collect-only", "-q", "--nbval-lax", "tests/test_reach.py"]
+    collected = run(course, *collect, "notebooks")
+    assert "09_vit.ipynb::" in collected and f"{NAME}.ipynb::" not in collected
+    assert f"{NAME}.ipynb::" in run(course, *collect, f"notebooks/{NAME}.ipynb")
+
+
+@pytest.mark.slow
+def test_lesson_17_is_written_and_everywhere(course):
+    syllabus = course / "course_lib" / "lesson" / "syllabus.py"
+    syllabus.write_text(
+        syllabus.read_text(encoding="utf-8").replace("        to_be_written=True,\n", ""), encoding="utf-8"
+    )
+    (course / "notebooks" / f"{NAME}.ipynb").write_text(as_text(lesson_17()), encoding="utf-8")
+    left = "from course_lib.publish.new_lesson import *; print(*left_to_write(LISTED[-1]))"
+    for path in run(course, "-c", left).split():
+        text = (course / path).read_text(encoding="utf-8")
+        (course / path).write_text(text.replace(new_lesson.MARK, "Written"), encoding="utf-8")
+    board = run(course, "-c", textwrap.dedent(LOOK))
+    assert '17  Looking "inside"' in board and "○ 0/1" in board.splitlines()[-1]
+    files = ["layering", "title_cells", "notebooks", "slides", "budgets", "exercises", "new_lesson", "looking_inside"]
+    told = checked(course, files, "17_ or looking or tables or shelf or folder or short or differ or existing or left")
+    assert "to be written" not in told
+
+
+def test_a_written_lesson_has_nothing_left_to_write():
+    assert [(one.slug, left) for one in LESSONS if (left := new_lesson.left_to_write(one))] == []
+
+
+# --- what is begun
+
+
+TWO = """LISTED = (
+    Lesson(
+        1,
+        "rnn",
+        "RNN",
+        "Why?",
+    ),
+    Lesson(9, "vit", "ViT", "Why?"),
+)
+"""
+
+
+@pytest.mark.parametrize(("number", "place"), [(4, 1), (12, 2), (0, 0)])
+def test_an_entry_stands_in_its_place(number, place):
+    lesson = Lesson(number, "new", 'The "new" one', "Isn't it \\new?", ("vision/new.py",), to_be_written=True)
+    known = {}
+    exec(new_lesson.with_entry(TWO, lesson), {"Lesson": Lesson}, known)
+    assert len(known["LISTED"]) == 3 and known["LISTED"][place] == lesson
+
+
+@pytest.mark.parametrize("before", [
+    '"""A folder."""\n\nfrom course_lib.vision.vit import ViT\n\n__all__ = ["ViT"]\n',
+    '"""A folder."""\n\nfrom course_lib.vision.a import (\n    One,\n)\n\n__all__ = [\n    "One",\n    "two",\n]\n',
+])  # fmt: skip
+def test_a_folder_hands_on_the_new_name(before):
+    after = new_lesson.with_export(before, "vision", "detr")
+    assert "from course_lib.vision.detr import detr\n" in after
+    names = re.findall(r'^    "(\w+)",$', after.partition("__all__")[2], re.MULTILINE)
+    assert names == sorted({*re.findall(r'"(\w+)"', before.partition("__all__")[2]), "detr"})
+    modules = re.findall(r"^from (\S+)", after, re.MULTILINE)
+    assert modules == sorted(modules)
+
+
+def test_a_folder_that_hands_nothing_on_stays():
+    assert new_lesson.with_export('"""A folder."""\n', "vision", "detr") == '"""A folder."""\n'
+
+
+GOOD = {"number": "93", "slug": "detr", "folder": "vision", "title": "Boxes", "question": "What is where?"}
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), [
+    ({"number": "5"}, "there is a lesson 05 already: Self-attention and positions."),
+    ({"number": "0"}, "a lesson's number has two digits, 01 to 99; got 0."),
+    ({"number": "ten"}, "a lesson's number has two digits, such as NUMBER=10; got 'ten'."),
+    ({"number": ""}, "a lesson's number has two digits, such as NUMBER=10; got ''."),
+    ({"slug": "bert"}, "there is a lesson called bert already."),
+    ({"slug": "Detr"}, "a slug is a Python name in small letters, such as masked_patches; got 'Detr'."),
+    ({"slug": "../x"}, "a slug is a Python name in small letters, such as masked_patches; got '../x'."),
+    ({"slug": "class"}, "a slug is a Python name in small letters, such as masked_patches; got 'class'."),
+    ({"slug": "a" * 25}, f"a slug has 24 letters at most, so that lines that hold it stay short; got '{'a' * 25}'."),
+    ({"slug": "vit_attention"}, "course_lib/exercises/vit_attention.py is there already, and nothing is written over"),
+    ({"slug": "patches"}, "course_lib/vision/patches.py is there already, and nothing is written over"),
+    ({"slug": "heads"}, "another lesson asks my_heads already: choose another slug."),
+    ({"folder": "sound"}, "the shelf has no folder 'sound': say one of inputs, text, "),
+    ({"folder": ""}, "the shelf has no folder '': say one of inputs, text, "),
+    ({"title": " "}, "a lesson has a TITLE and asks one QUESTION, which ends with a question mark"),
+    ({"question": "What is where"}, "a lesson has a TITLE and asks one QUESTION, which ends with a question mark"),
+    ({"question": "Why" * 40 + "?"}, "a lesson has a TITLE and asks one QUESTION, which ends with a question mark"),
+])  # fmt: skip
+def test_what_cannot_be_begun_is_refused_in_a_sentence(wrong, sentence, capsys, monkeypatch):
+    monkeypatch.setattr(new_lesson, "begin", lambda *_: pytest.fail("it was begun"))
+    assert new_lesson.main([f"--{key}={value}" for key, value in (GOOD | wrong).items()]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"Nothing was written: {sentence}") and said.count("\n") == 1
+
+
+def test_a_full_folder_takes_no_more(tmp_path):
+    lesson = Lesson(93, "detr", "Boxes", "What is where?", ("vision/detr.py",))
+    (tmp_path / "course_lib/vision").mkdir(parents=True)
+    for name in ("__init__", *"abcdefghi"):
+        (tmp_path / f"course_lib/vision/{name}.py").touch()
+    assert new_lesson.refused(lesson, "vision", tmp_path) == ""
+    (tmp_path / "course_lib/vision/j.py").touch()
+    assert new_lesson.refused(lesson, "vision", tmp_path).startswith(
+        "the folder vision holds 10 files, as many as one may"
+    )
+
+
+def test_what_is_stopped_in_the_middle_leaves_nothing(tmp_path):
+    lesson = Lesson(93, "detr", "Boxes", "What is where?", ("vision/detr.py",), to_be_written=True)
+    kept = {"course_lib/lesson/syllabus.py": TWO, "course_lib/vision/__init__.py": '"""A folder."""\n'}
+    for path in [*kept, "tests/x", "course_lib/exercises/x", "notebooks/x"]:  # a room is missing: experiments
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(kept.get(path, ""))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(FileNotFoundError):
+        new_lesson.begin(lesson, tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert all((tmp_path / path).read_text() == text for path, text in kept.items())
 
 
 # --- the map in the first notebook
@@ -218,6 +297,7 @@ def test_the_map_is_drawn_for_any_number_of_lessons(count):
 
 def test_the_course_as_stored_is_the_course_as_listed():
     """Every notebook is a lesson of the list: no check passes one by."""
-    listed = {lesson.notebook for lesson in LESSONS}
+    listed = {lesson.notebook for lesson in LISTED}
     assert {path.name for path in (ROOT / "notebooks").glob("*.ipynb")} <= listed
-    assert json.loads((ROOT / "notebooks" / "measured.json").read_text(encoding="utf-8")).keys() <= listed
+    measured = json.loads((ROOT / "notebooks" / "measured.json").read_text(encoding="utf-8"))
+    assert measured.keys() <= listed - {lesson.notebook for lesson in IN_WRITING}

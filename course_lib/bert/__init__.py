@@ -1,7 +1,7 @@
 """The encoder that looks both ways: BERT, its heads and labels, masked words, and how it is pre-trained."""
 
 from course_lib.bert.bert import PUBLISHED, SMALL, Bert, BertConfig, begin, filled, mean_state, parameter_count
-from course_lib.bert.bert_heads import Choice, Classifier, Head, LayerMix, MaskedWords, NextSentence, SpanFinder, Tagger
+from course_lib.bert.bert_heads import Classifier, Head, LayerMix, MaskedWords, SpanFinder, Tagger
 from course_lib.bert.bert_labels import IGNORED, best_span, first_pieces, label_loss
 from course_lib.bert.masked_words import (
     KINDS,
@@ -12,8 +12,6 @@ from course_lib.bert.masked_words import (
     mask_tokens,
     masked,
     masked_loss,
-    neighbours,
-    pseudo_bits,
     texts_in_order,
 )
 from course_lib.bert.pretraining import (
@@ -29,7 +27,6 @@ from course_lib.bert.pretraining import (
 __all__ = [
     "Bert",
     "BertConfig",
-    "Choice",
     "Classifier",
     "Filled",
     "Head",
@@ -38,7 +35,6 @@ __all__ = [
     "LayerMix",
     "Masked",
     "MaskedWords",
-    "NextSentence",
     "PUBLISHED",
     "SHARE",
     "SMALL",
@@ -56,10 +52,8 @@ __all__ = [
     "masked_loss",
     "mean_state",
     "muon_on_blocks",
-    "neighbours",
     "parameter_count",
     "play_pieces",
-    "pseudo_bits",
     "short_rows_first",
     "small_bert",
     "span_pairs",

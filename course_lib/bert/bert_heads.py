@@ -74,44 +74,6 @@ class Classifier(Head):
         return self.readout(self.dropout(self.bert.pool(self.states(ids, segments, mask))))
 
 
-class NextSentence(Classifier):
-    """Does the second sentence follow on the first? (B, T) -> (B, 2): 0 it does, 1 it was drawn from elsewhere.
-
-    Half of what BERT was pre-trained on (Devlin et al., 2019, section 3.1, task 2). No dropout.
-    """
-
-    theirs = "BertForNextSentencePrediction"
-
-    def __init__(self, bert: Bert):
-        super().__init__(bert, 2, 0.0)
-
-    @classmethod
-    def _like(cls, bert: Bert, weights: dict[str, Tensor], dropout: float | None) -> "NextSentence":
-        return cls(bert)
-
-
-class Choice(Head):
-    """Which of C texts? Each gets a score from its pooled [CLS] (Devlin et al., 2019, section 4.4).
-
-    ids, segments and mask (B, C, T), every row one question with one of its answers -> logits (B, C).
-    """
-
-    theirs = "BertForMultipleChoice"
-
-    def __init__(self, bert: Bert, dropout: float | None = None, sentences: int | None = None):
-        super().__init__(bert, 1, dropout, sentences)
-
-    def forward(self, ids: Tensor, segments: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        _check_choices(ids)
-        rows = (None if part is None else part.flatten(0, 1) for part in (ids, segments, mask))  # (B * C, T)
-        scores = self.readout(self.dropout(self.bert.pool(self.states(*rows))))  # (B * C, 1)
-        return scores.view(ids.shape[:2])
-
-    @classmethod
-    def _like(cls, bert: Bert, weights: dict[str, Tensor], dropout: float | None) -> "Choice":
-        return cls(bert, dropout)
-
-
 class Tagger(Head):
     """One of K tags for each piece (Devlin et al., 2019, figure 4d): ids (B, T) -> logits (B, T, K).
 
@@ -149,7 +111,7 @@ class MaskedWords(nn.Module):
 
     ids (B, T) -> logits (B, T, V), by the table of tokens E once more. places: whole numbers (N,), which of the B * T
     places are asked, counted row by row -> (N, V): the others, 85 of 100, need no read-out. pairs=True, for
-    pre-training on both tasks: logits, and those of `NextSentence` (B, 2).
+    pre-training on both tasks: logits, and does the second sentence follow, (B, 2): 0 it does.
     """
 
     def __init__(self, bert: Bert, pairs: bool = False):
@@ -207,11 +169,6 @@ def _check_sentences(head: Head, segments: Tensor | None) -> None:
         raise ValueError(f"{type(head).__name__} was built for one sentence, and a text here has two (segment 1).")
     if head.sentences == 2 and not every:
         raise ValueError(f"{type(head).__name__} was built for pairs: hand over (first, second), and the segments.")
-
-
-def _check_choices(ids: Tensor) -> None:
-    if ids.ndim != 3:
-        raise ValueError(f"Choice reads ids (batch, choices, time), a row for each answer; got {tuple(ids.shape)}.")
 
 
 def _check_layers(mix: LayerMix, layers: list[Tensor]) -> None:

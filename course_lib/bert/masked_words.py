@@ -5,7 +5,6 @@ asked for those (Devlin et al., 2019, section 3.1, task 1; Taylor, 1953, called 
 Shapes: B batch, T pieces of a text, V vocab_size, N places asked in a batch. Batch first, always.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -85,29 +84,6 @@ def masked_loss(model: nn.Module, batch: Masked) -> Tensor:
     return total if pairs is None else total + F.cross_entropy(pairs, batch.follows)
 
 
-def neighbours(passages: Sequence[Sequence[str]], generator: torch.Generator) -> Iterator[tuple[str, str, int]]:
-    """Endless pairs for the task of the next sentence: (first, second, 0), or (first, another, 1), half and half.
-
-    passages: runs of sentences that follow on each other, such as the speeches of a scene; "another" comes from another
-    passage (Devlin et al., 2019, section 3.1, task 2). Raises ValueError for fewer than two passages, or none with two
-    sentences.
-    """
-    _check_passages(passages)
-    runs = [passage for passage in passages if len(passage)]
-    at = [(run, i) for run, passage in enumerate(runs) for i in range(len(passage) - 1)]
-
-    def draw(n: int) -> int:
-        return int(torch.randint(n, (), generator=generator))
-
-    while True:
-        run, i = at[draw(len(at))]
-        if draw(2):
-            yield runs[run][i], runs[run][i + 1], 0
-        else:
-            other = (run + 1 + draw(len(runs) - 1)) % len(runs)  # any but this one
-            yield runs[run][i], runs[other][draw(len(runs[other]))], 1
-
-
 def texts_in_order(texts: Sequence, batch: int, generator: torch.Generator) -> Iterator[list]:
     """Endless lists of `batch` texts: each comes once a round, in an order drawn anew. ValueError for too few."""
     _check_enough(texts, batch)
@@ -142,27 +118,6 @@ def fill(model: nn.Module, tokenizer: WordPiece, text: Words | tuple[Words, Word
     ]
 
 
-@torch.no_grad()
-def pseudo_bits(model: nn.Module, tokenizer: WordPiece, text: Words) -> Tensor:
-    """-log2 p of every piece of a text, each masked alone while all the others are seen: (T,) without [CLS] and [SEP].
-
-    A score of a sentence, not the probability of one: what it sees differs from piece to piece (Salazar et al., 2020,
-    equation 1). Raises ValueError for a text without a piece.
-    """
-    read = tokenizer.batch([text])
-    ids = read.ids[0].to(model.bias.device)
-    _check_pieces(len(ids) - 2, text)
-    asked = torch.arange(1, len(ids) - 1, device=ids.device)  # (T,)
-    rows = ids.repeat(len(asked), 1).scatter(1, asked[:, None], tokenizer.mask)  # (T, T + 2): a mask further on in each
-    answers, bits = ids[asked], []
-    for some in torch.arange(len(asked), device=ids.device).split(64):
-        places = torch.arange(len(some), device=ids.device) * len(ids) + asked[some]
-        logits = model(rows[some], None, None, places)
-        logits = logits[0] if isinstance(logits, tuple) else logits
-        bits.append(-logits.log_softmax(dim=-1).gather(1, answers[some, None])[:, 0] / math.log(2))
-    return torch.cat(bits)
-
-
 def _kinds_of_pieces(tokenizer: WordPiece) -> tuple[Tensor, Tensor]:
     """Which pieces are specials, bool (V,), and the indices of those that are not."""
     special = torch.zeros(len(tokenizer), dtype=torch.bool)
@@ -188,11 +143,6 @@ def _check_follows(pairs: Tensor | None, batch: Masked) -> None:
         raise ValueError("A MaskedWords with pairs=True needs a batch with `follows`, and another one without.")
 
 
-def _check_passages(passages: Sequence[Sequence[str]]) -> None:
-    if sum(map(bool, passages)) < 2 or max(map(len, passages)) < 2:
-        raise ValueError("Pairs need two passages or more, and one with two sentences or more.")
-
-
 def _check_enough(texts: Sequence, batch: int) -> None:
     if not 1 <= batch <= len(texts):
         raise ValueError(f"A batch must be from 1 to as many texts as there are, {len(texts)}; got {batch}.")
@@ -201,8 +151,3 @@ def _check_enough(texts: Sequence, batch: int) -> None:
 def _check_blanks(places: Tensor, text: object) -> None:
     if not len(places):
         raise ValueError(f"There is no [MASK] in {text!r:.60}: write [MASK], in capitals, where the blank is.")
-
-
-def _check_pieces(n: int, text: object) -> None:
-    if not n:
-        raise ValueError(f"There is nothing to score in {text!r:.60}.")

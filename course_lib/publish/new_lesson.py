@@ -16,6 +16,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from course_lib.exercises import all_exercises, all_quizzes
+from course_lib.lesson import limits
 from course_lib.lesson.syllabus import LISTED, SHELF, Lesson
 from course_lib.publish.normalise import as_text, normalise
 
@@ -49,13 +50,9 @@ def files_of(lesson: Lesson) -> dict[str, str]:
 
 
 def left_to_write(lesson: Lesson, root: Path = ROOT) -> dict[str, int]:
-    """How often each file of the lesson still says TO BE WRITTEN; a file that is not there counts once."""
-    found = {}
-    for path in map(root.joinpath, files_of(lesson).values()):
-        count = _said(path).count(MARK) if path.is_file() else 1
-        if count:
-            found[path.relative_to(root).as_posix()] = count
-    return found
+    """How often each file of the lesson still says TO BE WRITTEN, where it does."""
+    counts = {path: _said(root / path).count(MARK) for path in files_of(lesson).values() if (root / path).is_file()}
+    return {path: count for path, count in counts.items() if count}
 
 
 def _said(path):
@@ -79,6 +76,8 @@ def refused(lesson: Lesson, folder: str, root: Path = ROOT) -> str:
         return f"there is a lesson called {slug} already."
     if folder not in SHELF:
         return f"the shelf has no folder {folder!r}: say one of {', '.join(SHELF)}."
+    if len(list((root / "course_lib" / folder).glob("[!_]*.py"))) >= limits.FOLDER_FILES:
+        return f"the folder {folder} holds {limits.FOLDER_FILES} files, as many as one may: choose or make another."
     if not lesson.title or not lesson.question.endswith("?") or max(map(len, (lesson.title, lesson.question))) > 100:
         return "a lesson has a TITLE and asks one QUESTION, which ends with a question mark; 100 letters at most each."
     if there := [path for path in files_of(lesson).values() if (root / path).exists()]:

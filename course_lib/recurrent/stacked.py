@@ -3,8 +3,6 @@
 Shapes: B batch, T time, D d_in, H d_hidden, L n_layers, N n_directions (1 or 2). Batch first, always.
 """
 
-import copy
-
 import torch
 import torch.nn as nn
 from torch import Tensor
@@ -134,10 +132,6 @@ class Stacked(nn.Module):
             for name, weight in ours.fused.named_parameters():
                 weight.copy_(getattr(layer, name)) if hasattr(layer, name) else weight.zero_()
         return ours
-
-    def to_torch(self) -> nn.RNNBase:
-        """A copy of PyTorch's own layer, batch first, with these weights."""
-        return copy.deepcopy(self.fused)
 
     def _check_parts(self, states: tuple, n_states: int) -> None:
         if len(states) != n_states:

@@ -3,7 +3,6 @@
 from course_lib.translation.alignment_error import (
     Link,
     Links,
-    alignment_error_rate,
     alignment_scores,
     corpus_alignment_error_rate,
     corpus_precision,
@@ -12,8 +11,6 @@ from course_lib.translation.alignment_error import (
     either_alignment,
     hard_alignment,
     mutual_alignment,
-    precision,
-    recall,
     where_gold,
 )
 from course_lib.translation.decode import Decoded, beam_search, exact_match, greedy, translate
@@ -31,7 +28,6 @@ __all__ = [
     "SCORES",
     "Seq2Seq",
     "Translator",
-    "alignment_error_rate",
     "alignment_scores",
     "beam_search",
     "corpus_alignment_error_rate",
@@ -43,8 +39,6 @@ __all__ = [
     "greedy",
     "hard_alignment",
     "mutual_alignment",
-    "precision",
-    "recall",
     "translate",
     "translation_loss",
     "where_gold",

@@ -59,39 +59,20 @@ def diagonal_guess(n_source: int, n_target: int) -> set[Link]:
     return {((2 * j + 1) * n_source // (2 * n_target), j) for j in range(n_target) if n_source}
 
 
-def precision(links: Links, gold: Links) -> float:
+def corpus_precision(links: Iterable[Links], gold: Iterable[Links]) -> float:
     """|A ∩ G| / |A|: the share of the links that are gold. 1 where there is no link, for then none is wrong.
 
     `gold` is the possible links where sure and possible ones are told apart (Och and Ney, 2003, section 5).
     """
-    return corpus_precision([links], [gold])
-
-
-def recall(links: Links, gold: Links) -> float:
-    """|A ∩ G| / |G|: the share of the gold links that were found. 1 where gold has none, for then none is missed.
-
-    `gold` is the sure links where sure and possible ones are told apart (Och and Ney, 2003, section 5).
-    """
-    return corpus_recall([links], [gold])
-
-
-def alignment_error_rate(links: Links, sure: Links, possible: Links | None = None) -> float:
-    """1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), from 0, no error, to 1 (Och and Ney, 2003, section 5).
-
-    Without `possible` P = S, and the rate is one minus the F score; every sure link counts as possible too. 0 where
-    there is neither a link nor a sure one, 1 where there is no link and a sure one.
-    """
-    return corpus_alignment_error_rate([links], [sure], None if possible is None else [possible])
-
-
-def corpus_precision(links: Iterable[Links], gold: Iterable[Links]) -> float:
-    """`precision` over the sentences of a corpus, with pooled counts."""
     pairs = _sentences(links, gold)
     return _ratio(sum(len(a & g) for a, g in pairs), sum(len(a) for a, _ in pairs))
 
 
 def corpus_recall(links: Iterable[Links], gold: Iterable[Links]) -> float:
-    """`recall` over the sentences of a corpus, with pooled counts."""
+    """|A ∩ G| / |G|: the share of the gold links that were found. 1 where gold has none, for then none is missed.
+
+    `gold` is the sure links where sure and possible ones are told apart (Och and Ney, 2003, section 5).
+    """
     pairs = _sentences(links, gold)
     return _ratio(sum(len(a & g) for a, g in pairs), sum(len(g) for _, g in pairs))
 
@@ -99,7 +80,11 @@ def corpus_recall(links: Iterable[Links], gold: Iterable[Links]) -> float:
 def corpus_alignment_error_rate(
     links: Iterable[Links], sure: Iterable[Links], possible: Iterable[Links] | None = None
 ) -> float:
-    """`alignment_error_rate` over the sentences of a corpus, with pooled counts."""
+    """1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), from 0, no error, to 1 (Och and Ney, 2003, section 5).
+
+    Without `possible` P = S, and the rate is one minus the F score; every sure link counts as possible too. 0 where
+    there is neither a link nor a sure one, 1 where there is no link and a sure one.
+    """
     sure = list(sure)
     triples = [(a, s, s | p) for a, s, p in _sentences(links, sure, sure if possible is None else possible)]
     right = sum(len(a & s) + len(a & p) for a, s, p in triples)

@@ -11,7 +11,7 @@ from torch import Tensor
 from course_lib.attention.block import Encoder
 from course_lib.inputs.sequences import check_sizes, visible
 from course_lib.vision.images import image_batch
-from course_lib.vision.patches import only_seen, pad_to_patches, patchify, unpatchify
+from course_lib.vision.patches import pad_to_patches, patchify
 from course_lib.vision.vit import ViT
 
 
@@ -58,14 +58,6 @@ class MaskedAutoencoder(nn.Module):
         error = (self(images, seen) - self._patches(images)).square().mean(dim=-1)  # (B, N)
         hidden = torch.ones_like(error).scatter(1, seen, 0.0)
         return (error * hidden).sum() / hidden.sum()
-
-    def painted(self, images: Tensor, seen: Tensor) -> Tensor:
-        """The images, with what is hidden as the model paints it: (B, C, H, W)."""
-        patches, true = self(images, seen), self._patches(images)
-        patches = patches.scatter(
-            1, seen[:, :, None].expand(-1, -1, patches.shape[-1]), only_seen(true, seen).to(patches.dtype)
-        )
-        return unpatchify(patches, *self.vit.config.size, channels=self.vit.config.channels)
 
     def _patches(self, images: Tensor) -> Tensor:
         images = image_batch(images, self.vit.config.channels, self.places)
