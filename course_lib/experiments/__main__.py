@@ -156,9 +156,13 @@ def chosen(names: list[str]) -> list[str]:
     by_name = {name: lesson.slug for lesson in LISTED
                for name in (f"{lesson.number:02d}", str(lesson.number), lesson.slug, lesson.notebook)}  # fmt: skip
     known = slugs()
-    found = [by_name.get(Path(name).name, name) for name in names]
-    if wrong := [name for name in found if name not in known]:
-        raise ValueError(f"there are no experiments of {wrong[0]!r}; there are those of: {', '.join(known)}.")
+    found = []
+    for name in names:
+        slug = by_name.get(Path(name).name, name)
+        modules = [one for one in known if one == slug or one.startswith(f"{slug}_")]  # a lesson may have parts
+        if not modules:
+            raise ValueError(f"there are no experiments of {slug!r}; there are those of: {', '.join(known)}.")
+        found += modules
     return found or known
 
 

@@ -32,7 +32,7 @@ def digest(module: str, name: str, files: tuple[str, ...] = (), root: Path = ROO
 
 
 def reached(module: str, name: str, root: Path = ROOT, files: tuple[str, ...] = ()) -> dict[str, str]:
-    """Every definition that `name` of `module` rests on: "module:name" -> its code as `ast.dump` tells it."""
+    """Every definition that `name` of `module` rests on: "module:name" -> its code as `_text` tells it."""
     stored = {Path(file).stem for file in files}
     if name not in _definitions(module, root):
         raise LookupError(f"{module} defines no {name}: an experiment is a function at the top of its module.")
@@ -119,7 +119,7 @@ def _definitions(module: str, root: Path) -> dict[str, tuple[list[str], set[tupl
             continue
         for name in names:
             texts, uses = found.setdefault(name, ([], set()))
-            texts.append(ast.dump(node))
+            texts.append(_text(node))
             uses |= {use for use in _used(node) if use[0] not in names}
     return found
 
@@ -133,11 +133,22 @@ def _recipes(module: str, name: str, root: Path, stored: set[str]):
     if not values or not isinstance(values[0], ast.Dict) or not all(map(_is_recipe, values[0].values)):
         return None
     lines = [line for key, line in zip(values[0].keys, values[0].values, strict=True) if key.value in stored]
-    return [ast.dump(line) for line in lines], {use for line in lines for use in _used(line)}
+    return [_text(line) for line in lines], {use for line in lines for use in _used(line)}
 
 
 def _is_recipe(node: ast.AST) -> bool:
     return _called(node).endswith("Recipe")
+
+
+def _text(node) -> str:
+    """The code of a node, the same on every Python: ast.dump has another form in some."""
+    if isinstance(node, list):
+        return f"[{' '.join(map(_text, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    skipped = {"ctx", "kind", "type_comment", "type_params"}
+    fields = [(name, value) for name, value in ast.iter_fields(node) if name not in skipped and value not in (None, [])]
+    return f"({type(node).__name__} {' '.join(f'{name}={_text(value)}' for name, value in fields)})"
 
 
 def _used(node: ast.AST) -> set[tuple[str, str]]:

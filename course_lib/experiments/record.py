@@ -96,6 +96,12 @@ def read(slug: str, folder: Path | None = None) -> dict:
         raise ValueError(f"{path.name} is damaged ({error}): get it back from the repository.") from None
 
 
+def parts(slug: str, folder: Path | None = None) -> list[str]:
+    """The records of a lesson: its own, and those of parts, <slug>_<part>.json, where one module grew too long."""
+    stems = sorted(path.stem for path in (folder or RECORDS).glob("*.json"))
+    return [stem for stem in stems if stem == slug or stem.startswith(f"{slug}_")]
+
+
 def write(slug: str, experiments: dict, folder: Path | None = None) -> None:
     """Write a lesson's record, a run a line, so that a difference between two versions can be read."""
     lines = []

@@ -16,6 +16,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_lib.data.beside import write_beside
+from course_lib.experiments import record
 from course_lib.publish import measured
 from course_lib.show.frames import MIME, STANDS
 
@@ -48,8 +49,9 @@ def kept_at(notebook: NotebookNode, name: str) -> Path:
         if file.relative_to(LIBRARY).parts[0] not in BEHIND:
             told.update(file.read_bytes())
     told.update((measured.ROOT / "pyproject.toml").read_bytes())  # names every version that draws
-    record = measured.ROOT / "data" / "records" / f"{Path(name).stem[3:]}.json"
-    told.update(record.read_bytes() if record.exists() else b"")
+    folder = measured.ROOT / "data" / "records"
+    for part in record.parts(Path(name).stem[3:], folder):
+        told.update((folder / f"{part}.json").read_bytes())
     for cell in notebook.cells:
         if cell.cell_type == "code":
             told.update(f"\n\n{cell.id}\n{cell.source}".encode())

@@ -24,7 +24,8 @@ def page(notebooks: dict, folder: Path | None = None) -> str:
     """
     sections = []
     for lesson in LESSONS:
-        experiments = record.read(lesson.slug, folder) if lesson.notebook in notebooks else {}
+        recorded = record.parts(lesson.slug, folder) if lesson.notebook in notebooks else []
+        experiments = {name: one for part in recorded for name, one in record.read(part, folder).items()}
         made = [_experiment(one) for one in experiments.values() if one["runs"]]
         if made:
             sections.append(
