@@ -25,7 +25,7 @@ from course_lib.attention.order_model import OrderModel
 from course_lib.attention.positions import LearnedPositions, LinearBias, RelativeBias, SinusoidalPositions
 from course_lib.attention.transformer import PlacedEmbedding, Transformer
 from course_lib.bert.bert import Bert, BertConfig
-from course_lib.bert.bert_heads import Choice, Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
+from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
 from course_lib.language import decoder
 from course_lib.language.gpt import GPT
 from course_lib.recurrent.language_model import CharRNN
@@ -66,7 +66,6 @@ MODELS = {
     PlacedEmbedding: Model(lambda: PlacedEmbedding(11, 6), lambda new, B: (new.ids(B, 5),)),
     Encoder: Model(lambda: Encoder(6, 2, 2), lambda new, B: (new.vectors(B, 5, 6), new.allowed(B, 5))),
     OrderModel: Model(lambda: OrderModel(11, 3, d_model=6), lambda new, B: (new.ids(B, 5),)),
-    Choice: Model(lambda: Choice(a_bert()), lambda new, B: (new.ids(B, 3, 6), new.ids(B, 3, 6), new.allowed(B, 3, 6))),
     SpanFinder: Model(lambda: SpanFinder(a_bert()), lambda new, B: (new.ids(B, 6), new.ids(B, 6))),
     LayerMix: Model(lambda: LayerMix(3), lambda new, B: ([new.vectors(B, 5, 4) for _ in range(3)],)),
     PatchEmbedding: Model(lambda: PatchEmbedding(1, 2, 4), lambda new, B: (new.vectors(B, 1, 6, 4),)),
