@@ -77,6 +77,7 @@ def test_a_draw_is_repeatable_and_holds_different_pairs_and_in_the_end_all_order
 
 
 def test_wrong_labels_are_of_the_task_and_never_right():
+    """wrong_labels: each word keeps its place and gets another word's answer."""
     generator, seen = seeded(), set()
     for _ in range(100):
         wrong = wrong_labels(PAIRS[:3], PAIRS, generator)

@@ -109,7 +109,10 @@ def shown_in(path):
             shown += [ast.unparse(argument) for argument in node.args]
     for name in shown:
         module, first = known[name.split(".")[0]]
-        yield operator.attrgetter(".".join([first, *name.split(".")[1:]]))(importlib.import_module(module))
+        home = importlib.import_module(module)
+        if not hasattr(home, first):  # a module of a package, such as a lesson's experiments
+            importlib.import_module(f"{module}.{first}")
+        yield operator.attrgetter(".".join([first, *name.split(".")[1:]]))(home)
 
 
 # What belongs to an experiment names its record in place of a test.

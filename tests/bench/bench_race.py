@@ -17,12 +17,11 @@ from pathlib import Path
 
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.data import plays
-from course_lib.language.decoder import Decoder, DecoderConfig
-from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.experiments.gpt import PairEmbedding, falling, nanogpt, nats, one_rate, race_decoder, two_rates
+from course_lib.language.gpt import GPT
 from course_lib.language.muon import Muon, split
 from course_lib.language.next_token import next_token_loss, windows
 from course_lib.text.tokenizers import CharTokenizer
@@ -34,47 +33,12 @@ TURNS = 10
 STEPS, PLAIN_STEPS = 360, 2000
 
 
-class PairEmbedding(nn.Embedding):
-    """E[token] + P[token before, token]; the first token of a window has token 0 before it. ids (B, T) -> (B, T, D)."""
-
-    def __init__(self, vocab_size: int, d: int):
-        super().__init__(vocab_size, d)
-        self.pairs = nn.Embedding(vocab_size**2, d)
-        for table in (self, self.pairs):
-            nn.init.normal_(table.weight, std=0.02)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        before = F.pad(ids[:, :-1], (1, 0))
-        return super().forward(ids) + self.pairs(before * self.num_embeddings + ids)
-
-
-def decoder(vocab_size: int, d: int = 136, layers: int = 1, d_ff: int = 98, pairs: bool = True) -> Decoder:
-    """The race's model, or what a control puts in its place."""
-    model = Decoder(DecoderConfig(vocab_size, 64, d, 4, layers, d_ff))
-    if pairs:
-        model.embed = PairEmbedding(vocab_size, d)
+def plain_with_table() -> GPT:
+    """The model of the recipe that is often shown, with the table of pairs in front of it."""
+    model = nanogpt()
+    read_out, model.tokens = model.tokens, PairEmbedding(model.config.vocab_size, model.config.d_model)
+    model.tokens.weight = read_out.weight
     return model
-
-
-def plain(vocab_size: int, pairs: bool = False) -> GPT:
-    """The model of the recipe that is often shown, alone or with the table of pairs in front of it."""
-    model = GPT(GPTConfig(vocab_size, 64, 128, 4, 4, activation="gelu"))
-    if pairs:
-        read_out, model.tokens = model.tokens, PairEmbedding(vocab_size, 128)
-        model.tokens.weight = read_out.weight
-    return model
-
-
-def adam(model: nn.Module, tables: float = 0.02, blocks: float = 0.004) -> torch.optim.Optimizer:
-    """AdamW with one rate for the matrices inside the blocks, and another for all the rest."""
-    inside, rest = (group["params"] for group in split(model))
-    groups = [{"params": rest, "lr": tables}, {"params": inside, "lr": blocks}]
-    return torch.optim.AdamW(groups, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
-
-
-def plain_adam(model: nn.Module) -> torch.optim.Optimizer:
-    """The plain recipe's AdamW; the fused kernel is not in it, and saves it time."""
-    return torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, fused=True)
 
 
 def muon(model: nn.Module) -> list[torch.optim.Optimizer]:
@@ -86,33 +50,33 @@ def muon(model: nn.Module) -> list[torch.optim.Optimizer]:
     ]
 
 
-def falling(step: int, steps: int) -> float:
-    """Ten steps up, then a straight line to zero."""
-    return min((step + 1) / 11, 1 - step / steps)
-
-
 plain_schedule = partial(cosine, warmup=100)
-# name: model of a vocabulary, optimiser of a model, schedule, steps, or a share of another run's seconds
+# name: what makes the model, optimiser of a model, schedule, steps, or a share of another run's seconds
 RUNS: dict[str, tuple[Callable, Callable, Callable, int | tuple[str, float]]] = {
-    "plain": (plain, plain_adam, plain_schedule, PLAIN_STEPS),
-    "race": (decoder, adam, falling, STEPS),
-    "stretched": (decoder, adam, falling, ("plain", 1.0)),
-    "plain, cut to 3 times": (plain, plain_adam, plain_schedule, ("race", 3.0)),
-    "plain with table": (partial(plain, pairs=True), plain_adam, plain_schedule, ("race", 3.0)),
-    "no table": (partial(decoder, pairs=False), adam, falling, STEPS),
-    "no table, as many weights": (partial(decoder, d=128, layers=4, d_ff=344, pairs=False), adam, falling, ("race", 1)),
-    "one rate": (decoder, partial(adam, tables=0.004), falling, STEPS),
-    "Muon": (decoder, muon, falling, ("race", 1.0)),
+    "plain": (nanogpt, one_rate, plain_schedule, PLAIN_STEPS),
+    "race": (race_decoder, two_rates, falling, STEPS),
+    "stretched": (race_decoder, two_rates, falling, ("plain", 1.0)),
+    "plain, cut to 3 times": (nanogpt, one_rate, plain_schedule, ("race", 3.0)),
+    "plain with table": (plain_with_table, one_rate, plain_schedule, ("race", 3.0)),
+    "no table": (partial(race_decoder, pairs=False), two_rates, falling, STEPS),
+    "no table, as many weights": (
+        partial(race_decoder, d=128, layers=4, d_ff=344, pairs=False),
+        two_rates,
+        falling,
+        ("race", 1),
+    ),
+    "one rate": (race_decoder, partial(two_rates, tables=0.004), falling, STEPS),
+    "Muon": (race_decoder, muon, falling, ("race", 1.0)),
 }
 
 
 class Run:
     """A training that goes on for some steps, and knows its CPU seconds."""
 
-    def __init__(self, name: str, vocab_size: int, train: Tensor, seed: int):
+    def __init__(self, name: str, train: Tensor, seed: int):
         make, optimiser, self.schedule, self.steps = RUNS[name]
         torch.manual_seed(seed)
-        self.model = make(vocab_size)
+        self.model = make()
         made = optimiser(self.model)
         self.optimisers = made if isinstance(made, list) else [made]
         self.rates = [[group["lr"] for group in one.param_groups] for one in self.optimisers]
@@ -140,20 +104,14 @@ class Run:
         self.model.train()
 
 
-@torch.no_grad()
-def nats(model: nn.Module, rows: Tensor) -> float:
-    """Mean -ln p of a character, windows (rows, 65), all 64 answers of each."""
-    return sum(float(next_token_loss(model, some)) * len(some) for some in rows.split(64)) / len(rows)
-
-
 def judged(ids: Tensor) -> Tensor:
     """Every fourth window of 64 of a text: (rows, 65)."""
     return ids.unfold(0, 65, 4 * 64)
 
 
-def speeds(names: list[str], vocab_size: int, train: Tensor) -> dict[str, float]:
+def speeds(names: list[str], train: Tensor) -> dict[str, float]:
     """CPU seconds a step, each run beside the others."""
-    trial = {name: Run(name, vocab_size, train, 0) for name in names}
+    trial = {name: Run(name, train, 0) for name in names}
     for run in trial.values():
         run.steps = STEPS
     for until in range(2, 14, 2):
@@ -164,10 +122,10 @@ def speeds(names: list[str], vocab_size: int, train: Tensor) -> dict[str, float]
     return {name: run.seconds / (run.done - 2) for name, run in trial.items()}
 
 
-def race(names: list[str], seed: int, vocab_size: int, train: Tensor, rows: Tensor) -> list[dict]:
+def race(names: list[str], seed: int, train: Tensor, rows: Tensor) -> list[dict]:
     """All of these runs, side by side."""
-    seconds = speeds(names, vocab_size, train)
-    runs = {name: Run(name, vocab_size, train, seed) for name in names}
+    seconds = speeds(names, train)
+    runs = {name: Run(name, train, seed) for name in names}
     for name, run in runs.items():
         if isinstance(run.steps, tuple):
             other, share = run.steps
@@ -220,7 +178,7 @@ def main() -> None:
             lengths = [RUNS[name][-1] for name in missing]
             missing |= {length[0] for length in lengths if isinstance(length, tuple)}  # whose seconds they share
             names = [name for name in RUNS if name in missing]
-            again = race(names, seed, len(tokens), train, rows)
+            again = race(names, seed, train, rows)
             done = [row for row in done if (row["run"], row["seed"]) not in {(name, seed) for name in names}] + again
             OUT.parent.mkdir(exist_ok=True)
             OUT.write_text(json.dumps(done, indent=1) + "\n")
