@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 FILES = {
     "course_lib/__init__.py": "",
-    "course_lib/experiments/__init__.py": "",
+    "course_lib/experiments/__init__.py": "def each():\n    pass\ndef experiment():\n    pass\n",
     "course_lib/shelf/__init__.py": "from course_lib.shelf.attention import attend\n",
     "course_lib/shelf/attention.py": '''"""Attention."""
 import torch
@@ -45,7 +45,8 @@ def _check_attended(q):
     "course_lib/data/__init__.py": "",
     "course_lib/data/plays.py": "def text():\n    return 'a'\ndef scenes():\n    return 'b'\n",
     "course_lib/experiments/toy.py": "from course_lib.data import plays\nfrom course_lib.shelf import block\n"
-    "STEPS = 3\ndef trained(seed):\n    return block.Block().forward(plays.text()) * STEPS\n"
+    "from course_lib.experiments import each, experiment\nSTEPS = 3\n"
+    "@experiment(each(a=[1]))\ndef trained(seed):\n    return block.Block().forward(plays.text()) * STEPS\n"
     "def aside(seed):\n    from course_lib.shelf import attend\n    return attend(1)\n",
     "data/model.bin": "weights",
 }
@@ -107,6 +108,7 @@ def test_changed_code_changes_the_digest(library, changed):
         {"attention": ("def other(q):\n    return q\n", "")},
         {"plays": ("'b'", "'c'")},
         {"toy": ("attend(1)", "attend(2)")},
+        {"toy": ("each(a=[1])", "each(a=[1, 2]), seeds=[0]")},
     ],
 )
 def test_what_computes_nothing_here_does_not(library, changed):
@@ -230,6 +232,8 @@ def test_a_record_gives_numbers_and_curves_and_takes_a_live_run(book):
     live = found.run(low=2.0)
     assert found.numbers("number", low=2.0).live == live["number"] and one.live_seed == 2
     assert found.numbers("number", low=0.0).live is None
+    found.take({"number": torch.tensor(0.25), "curve": [1]}, low=0.0)  # trained in the notebook's own cells
+    assert found.numbers("number", low=0.0).live == 0.25 and found.numbers("curve", 0, low=0.0).live == 1
     for path, variant, complaint in [
         (("number",), {}, "more than one variant fits"),
         (("number",), {"low": 9}, "no variant fits"),

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import course_lib.recurrent.rnn
+from course_lib.experiments.runs import Runs
 from course_lib.lesson import (
     claim,
     show_source,
@@ -38,6 +39,14 @@ def test_several_sources_make_one_output(outputs):
     show_source(rnn_step, RNN.forward)
     assert len(outputs) == 1
     assert outputs[0][1] == {"source": ["course_lib.recurrent.rnn:rnn_step", "course_lib.recurrent.rnn:RNN.forward"]}
+
+
+def test_a_part_of_an_experiment_names_its_record_where_there_is_one(monkeypatch, tmp_path):
+    assert " · tested by `tests/test_experiments.py" in heading(Runs)
+    (tmp_path / "data" / "records").mkdir(parents=True)
+    (tmp_path / "data" / "records" / "runs.json").write_text("{}")
+    monkeypatch.setattr("course_lib.lesson.sources.ROOT", tmp_path)
+    assert heading(Runs).endswith(" · recorded in `data/records/runs.json`")
 
 
 def test_docstrings_can_be_left_out_and_the_rest_still_runs():

@@ -2,8 +2,9 @@
 
 From the experiment's function every name that it uses is followed: to what its own module defines, to what that
 imports from course_lib, and so on. What is reached is hashed without docstrings and comments, and without the calls
-that only refuse (`_check_...(...)` on a line of its own): they change no number. So a changed `attend` makes stale what
-rests on `attend`, and nothing else.
+that only refuse (`_check_...(...)` on a line of its own): they change no number. Nor does `@experiment(...)`, which
+says what is to be recorded: a seed or a variant more makes no run stale. So a changed `attend` makes stale what rests
+on `attend`, and nothing else.
 """
 
 import ast
@@ -77,17 +78,26 @@ def _tree(module: str, root: Path) -> ast.Module:
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes away what computes nothing: docstrings, and lines that only call a `_check...`."""
+    """Takes away what computes nothing: docstrings, lines that only call a `_check...`, and `@experiment(...)`."""
+
+    def visit_FunctionDef(self, node):
+        node.decorator_list = [one for one in node.decorator_list if _called(one) != "experiment"]
+        return self.generic_visit(node)
 
     def visit_Expr(self, node):
         value = node.value
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return None
-        if isinstance(value, ast.Call):
-            called = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", "")
-            if called.startswith(("_check", "check_")):
-                return None
+        if _called(value).startswith(("_check", "check_")):
+            return None
         return self.generic_visit(node)
+
+
+def _called(node: ast.AST) -> str:
+    """The last part of the name that is called; "" for what is no call."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 @cache

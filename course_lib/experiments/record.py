@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from course_lib.data.beside import write_beside
-from course_lib.experiments.experiment import Experiment
+from course_lib.experiments.experiment import Experiment, plain
 from course_lib.experiments.runs import Runs
 
 RECORDS = Path(__file__).resolve().parents[2] / "data" / "records"
@@ -16,7 +16,8 @@ class Record:
     record.numbers("accuracy", lag=24) gives that number in each run of the variant lag=24, as `Runs`; with more than
     one key it goes down into the result. record.lists("curve", ...) gives whole curves, a list a recorded run.
     record.run(lag=24) runs the variant here and now under a seed that the record does not hold; from then on its
-    numbers have a live one. Raises LookupError, in words, for a variant or key that was not recorded.
+    numbers have a live one. Where the notebook trains in cells of its own, record.take(result, lag=24) hands it in.
+    Raises LookupError, in words, for a variant or key that was not recorded.
     """
 
     def __init__(self, experiment: Experiment, runs: list[dict]):
@@ -26,7 +27,11 @@ class Record:
     def run(self, **variant) -> dict:
         """Run the variant live, remember its result, and give it."""
         variant = self._variant(variant)
-        result = self.experiment(self.experiment.live_seed, **variant)
+        return self.take(self.experiment(self.experiment.live_seed, **variant), **variant)
+
+    def take(self, result: dict, **variant) -> dict:
+        """Remember a result that the notebook's own code measured as the live one of the variant, and give it."""
+        variant, result = self._variant(variant), plain(result, self.experiment.name)
         self.live = [entry for entry in self.live if entry["variant"] != variant]
         self.live.append({"variant": variant, "seed": self.experiment.live_seed, "result": result})
         return result

@@ -28,10 +28,15 @@ def show_source(*objects, docstring: bool = True) -> None:
 
 
 def heading(obj) -> str:
-    """The line above a listing, in Markdown: file · line · test; without the test where none is installed."""
+    """The line above a listing, in Markdown: file · line · test; without the test where none is installed.
+
+    In place of a test, a lesson's experiments and their parts name the record of what came out.
+    """
     file, line = _located(obj)
-    parts = [f"`{_relative(file)}`", f"line {line}"]
-    if test := address_of_test(obj):
+    parts, record = [f"`{_relative(file)}`", f"line {line}"], f"data/records/{Path(file).stem}.json"
+    if Path(file).parent.name == "experiments" and (ROOT / record).is_file():
+        parts.append(f"recorded in `{record}`")
+    elif test := address_of_test(obj):
         parts.append(f"tested by `{test}`")
     return " · ".join(parts)
 
