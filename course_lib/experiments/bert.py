@@ -6,10 +6,6 @@ from functools import cache, partial
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 from torch import nn
 
 from course_lib.attention.block import Block
@@ -326,6 +322,10 @@ def name_states(bert, pieces, texts):
 
 def read_out(states, labels):
     """A linear read-out. C was chosen on validation names, of six from 0.001 to 1: from 0.03 on they differ little."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     return make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000)).fit(states, labels)
 
 
@@ -358,16 +358,15 @@ def emoji_labels(seed):
     states, far = dict(zip(readers, states, strict=True)), told_apart(known, asked)
     groups, truth = (np.array([row.group for row in rows]) for rows in (known, asked))
     found = {}
-    with threadpool_limits(1):
-        for system, how in SYSTEMS.items():
-            hits = {}
-            for n in SIZES:
-                at = drawn_names(known, n, seed)
-                if how is None:
-                    said = bag_of_words([known[i].name for i in at], groups[at], [row.name for row in asked])
-                else:
-                    (learned, new), layer = states[how[0]], how[1]
-                    said = read_out(learned[at, layer], groups[at]).predict(new[:, layer])
-                hits[n] = np.array(said) == truth
-            found[system] = {n: hit.mean() for n, hit in hits.items()} | {"100, far": hits[100][far].mean()}
+    for system, how in SYSTEMS.items():
+        hits = {}
+        for n in SIZES:
+            at = drawn_names(known, n, seed)
+            if how is None:
+                said = bag_of_words([known[i].name for i in at], groups[at], [row.name for row in asked])
+            else:
+                (learned, new), layer = states[how[0]], how[1]
+                said = read_out(learned[at, layer], groups[at]).predict(new[:, layer])
+            hits[n] = np.array(said) == truth
+        found[system] = {n: hit.mean() for n, hit in hits.items()} | {"100, far": hits[100][far].mean()}
     return found

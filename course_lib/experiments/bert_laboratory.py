@@ -7,7 +7,6 @@ from random import Random
 import numpy as np
 import torch
 import torch.nn.functional as F
-from threadpoolctl import threadpool_limits
 from torch import nn
 
 from course_lib.bert.bert_heads import LayerMix
@@ -180,10 +179,9 @@ def emoji_layers(seed):
     known, asked, [(learned, new)] = emoji_states(minilm())
     groups, truth = (np.array([row.group for row in rows]) for rows in (known, asked))
     at, found = drawn_names(known, 100, seed), {}
-    with threadpool_limits(1):
-        for name, take in TAKE.items():
-            said = read_out(take(learned[at]), groups[at]).predict(take(new))
-            found[name] = right(list(said), list(truth))
+    for name, take in TAKE.items():
+        said = read_out(take(learned[at]), groups[at]).predict(take(new))
+        found[name] = right(list(said), list(truth))
     x, y = torch.tensor(learned[at]), torch.tensor([emoji.GROUPS.index(group) for group in groups[at]])
     for name, mix in (("plain mean, same training", False), ("ELMo's mixture", True)):
         torch.manual_seed(seed)
@@ -374,9 +372,8 @@ def one_sided(seed, made):
                  for split, rows in pairs.items()}  # fmt: skip
     told, asked = (even(pairs[split], Random(seed)) for split in ("train", "test"))
     labels, truth = ([row.label for row in rows] for rows in (told, asked))
-    with threadpool_limits(1):
-        said = {side: bag_of_words([getattr(row, side) for row in told], labels, [getattr(row, side) for row in asked])
-                for side in ("second", "first")}  # fmt: skip
+    said = {side: bag_of_words([getattr(row, side) for row in told], labels, [getattr(row, side) for row in asked])
+            for side in ("second", "first")}  # fmt: skip
     return {"second speech alone": right(said["second"], truth), "first speech alone": right(said["first"], truth),
             "length of the second alone": right_by_length(told, asked),
             "learned": len(told), "judged": len(asked)}  # fmt: skip
