@@ -63,7 +63,8 @@ def our_name(name: str) -> str:
     for ours, theirs in BERT_NAMES:
         name = name.replace(theirs, ours)
     rest, _, last = name.rpartition(".")
-    return f"{rest}.{NORMS.get(last, last)}" if rest.endswith(("norm", "norm_1", "norm_2")) else name
+    part = rest.rpartition(".")[2]  # norm, norm_1, norm_2
+    return f"{rest}.{NORMS.get(last, last)}" if part.startswith("norm") else name
 
 
 def check_class(wanted: str, model: nn.Module) -> None:
