@@ -181,7 +181,11 @@ def test_a_memory_is_read_once():
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # which torch.func.hessian calls
-@pytest.mark.parametrize("sizes", [{}, {"turn": rotate, "position_bias": LinearBias(2), "n_kv_heads": 1}], ids=str)
+@pytest.mark.parametrize(
+    "sizes",
+    [{}, {"turn": rotate, "position_bias": LinearBias(2), "n_kv_heads": 1}],
+    ids=["plain", "turned, biased, grouped"],
+)
 def test_second_derivatives_are_there_heard_and_under_torch_func_and_loudly_refused_by_the_kernel(sizes):
     torch.manual_seed(0)
     layer, x = MultiHead(4, 2, **sizes).double(), drawn(1, 3, 4)
