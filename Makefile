@@ -13,7 +13,7 @@ WORKERS ?= 2
 # Some notebooks instead of all: make notebooks FILES=notebooks/01_rnn_bptt.ipynb
 FILES ?=
 # What make claims runs every notebook under: seeds, and instruction sets that stand for other processors.
-SEEDS ?= 0 1 2 3 4
+SEEDS ?= 1 2
 CPU ?= default avx2
 # The course's place on GitHub, if its pages are to lead there, to Binder and to Colab.
 REPOSITORY ?=
@@ -94,7 +94,7 @@ test-fast: lint  ## the same without notebooks, browser and slow tests
 	@$(PY) -m pytest tests -m "not browser and not slow" -n $(WORKERS)
 
 .PHONY: claims
-claims: $(STAMP)  ## record how firm each claim is, over seeds and processors (SEEDS="0 1" CPU="default avx2" FILES=...)
+claims: $(STAMP)  ## say which claims fail under other seeds and processors (SEEDS="1 2" CPU="default avx2" FILES=...)
 	@$(PY) -m course_lib.publish.claims $(FILES) --seeds $(SEEDS) --cpu $(CPU)
 
 # A lesson by number or slug: make experiments LESSON=02; all if none is named.

@@ -21,10 +21,10 @@ def test_speed_measures_and_leaves_threads_and_random_numbers_alone():
 def test_minutes_scale_with_speed_and_need_a_measurement(tmp_path):
     file = tmp_path / "measured.json"
     assert minutes_here(10, file) == {}
-    entry = {"seconds": 120, "report": {}}
+    entry = {"seconds": 120}
     for damaged in ("{", "[]", json.dumps({"01_a.ipynb": entry}), json.dumps({"01_a.ipynb": {}})):
         file.write_text(damaged)
         assert minutes_here(10, file) == {}
-    start = {"seconds": 6, "report": {"speed": {"value": 20.0, "unit": "steps a second"}}}
+    start = {"seconds": 6, "speed": 20.0}
     file.write_text(json.dumps({"01_a.ipynb": entry, "00_start_here.ipynb": start}))
     assert minutes_here(10, file) == {"00": 0.2, "01": 4.0}

@@ -1,4 +1,4 @@
-"""The records as they are stored: whole, measured with the code of today, and the only place of their lesson's runs."""
+"""The records as they are stored: whole, and measured with the code of today."""
 
 import json
 
@@ -7,7 +7,6 @@ import pytest
 from course_lib.experiments import __main__ as command
 from course_lib.experiments import record
 from course_lib.lesson.syllabus import LISTED
-from course_lib.publish import claim_records
 
 RECORDED = {path.stem for path in record.RECORDS.glob("*.json")}
 
@@ -32,8 +31,3 @@ def test_a_record_holds_no_number_that_is_none(slug):
     text = (record.RECORDS / f"{slug}.json").read_text(encoding="utf-8")
     assert "NaN" not in text and "Infinity" not in text  # they are words, "nan", which JSON can hold
     assert all(one["what"] for one in json.loads(text)["experiments"].values())
-
-
-def test_a_lesson_with_a_record_has_no_second_one():
-    names = {lesson.notebook for lesson in LISTED if record.parts(lesson.slug)}
-    assert names.isdisjoint(claim_records.read())

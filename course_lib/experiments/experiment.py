@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import update_wrapper
 
 from course_lib.experiments.digest import digest
-from course_lib.train import seed_everything
+from course_lib.train import course_seed, seed_everything
 
 SEEDS = (0, 1, 2, 3, 4)
 # Instruction sets that stand for other processors: the same seed rounds otherwise there, so it is another run.
@@ -52,8 +52,8 @@ class Experiment:
 
     @property
     def live_seed(self) -> int:
-        """The seed of the run that a notebook makes: one that the record does not hold."""
-        return max(self.seeds) + 1
+        """The seed of the run that a notebook makes: one that the record does not hold, and another by COURSE_SEED."""
+        return max(self.seeds) + 1 + course_seed()
 
     def runs(self) -> list[tuple[dict, int, str]]:
         """What the record of it holds when it is whole: variant, seed, instruction set."""

@@ -1,5 +1,6 @@
 """The record of an experiment: data/records/<slug>.json, every run with seed, setting, machine, date and digest."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -100,6 +101,17 @@ def parts(slug: str, folder: Path | None = None) -> list[str]:
     """The records of a lesson: its own, and those of parts, <slug>_<part>.json, where one module grew too long."""
     stems = sorted(path.stem for path in (folder or RECORDS).glob("*.json"))
     return [stem for stem in stems if stem == slug or stem.startswith(f"{slug}_")]
+
+
+def results(slug: str, folder: Path | None = None) -> str:
+    """Twelve hex digits of every result recorded for a lesson, "" without one: a notebook that read others is old."""
+    found = [
+        [name, run["variant"], run["seed"], run["cpu"], run["result"]]
+        for part in parts(slug, folder)
+        for name, one in read(part, folder).items()
+        for run in one["runs"]
+    ]
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:12] if found else ""
 
 
 def write(slug: str, experiments: dict, folder: Path | None = None) -> None:

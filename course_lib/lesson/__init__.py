@@ -8,7 +8,6 @@ use it.
 
 from course_lib.lesson.board import progress
 from course_lib.lesson.claims import ClaimFailed, claim, measured
-from course_lib.lesson.firmness import recorded_values
 from course_lib.lesson.investigations import investigate
 from course_lib.lesson.own_parts import own_parts
 from course_lib.lesson.practice import check, graded, hint, solution
@@ -29,7 +28,6 @@ __all__ = [
     "own_parts",
     "progress",
     "quiz",
-    "recorded_values",
     "report",
     "show_source",
     "solution",

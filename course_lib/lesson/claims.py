@@ -9,7 +9,6 @@ claim("it recalls", measured(record.numbers("accuracy", lag=24), name="lag 24") 
 from course_lib.experiments.runs import Runs
 from course_lib.lesson.cards import card, emit, prose
 from course_lib.lesson.comparisons import Comparison
-from course_lib.lesson.firmness import firmness
 from course_lib.lesson.numerals import number, shown
 
 
@@ -176,7 +175,7 @@ def claim(text: str, condition) -> None:
     records = [comparison.record() for comparison in condition.comparisons]
     tone, word = ("good", "Claim") if holds else ("bad", "Claim that does not hold here")
     found = [f"measured {numbers}"] if holds and numbers else []
-    found = "; ".join([*found, *filter(None, [condition.firmness() or firmness(text, records)])])
+    found = "; ".join([*found, *filter(None, [condition.firmness()])])
     emit(
         f"{'✓' if holds else '✗'} {word.lower()}: {text}" + (f" — {found}" if found else ""),
         html=card(tone, f"<b>{word}:</b> {prose(text)}", prose(found)),

@@ -70,7 +70,7 @@ def minutes_here(steps_a_second: float, measured: Path = MEASURED) -> dict[str, 
     """
     try:
         found = json.loads(measured.read_text(encoding="utf-8"))
-        theirs = next(entry["report"][SPEED]["value"] for entry in found.values() if SPEED in entry["report"])
+        theirs = next(entry["speed"] for entry in found.values() if "speed" in entry)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return {}
     lessons = {name.partition("_")[0]: entry["seconds"] for name, entry in sorted(found.items())}

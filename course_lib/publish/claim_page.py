@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from nbformat import NotebookNode
 
 from course_lib.lesson.cards import prose
-from course_lib.publish.claim_records import read
 
 OPENING = """\
 # Claims
 
 {claims} sentences of this course are checked by the lesson that says them, each time it is run. Below each stands what
-that run measured and what was asked; then in how many recorded runs it held, and the worst of them. The runs differ in
-their seed and in the instructions that the processor may use, for rounding differs, and a training run ends elsewhere
-when it does.
+that run measured and what was asked. Where it rests on experiments, the mean and the range of their recorded runs stand
+there, and in how many of them it held: the runs differ in their seed and in the instructions that the processor may
+use, for rounding differs, and a training run ends elsewhere when it does.
 
 """
 
@@ -37,13 +36,13 @@ def set_places(notebook: NotebookNode) -> None:
 
 def page(notebooks: dict[str, NotebookNode]) -> str:
     """The page, as Markdown: a section a lesson, by file name, its claims in the order in which it makes them."""
-    sections, claims, records = [], 0, read()
+    sections, claims = [], 0
     for name, notebook in notebooks.items():
         made = [_entry(name, place, output) for place, output in numbered(notebook)]
         if made:
             claims += len(made)
             title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
-            sections.append("\n".join([f"## {title}\n", _recorded(records.get(name)), "```{raw} html", "<dl>"]))
+            sections.append("\n".join([f"## {title}\n", "```{raw} html", "<dl>"]))
             sections[-1] += "\n".join([*made, "</dl>", "```\n"])
     return OPENING.format(claims=claims) + "\n".join(sections)
 
@@ -54,10 +53,3 @@ def _entry(name, place, output):
     mark = "✓" if said["holds"] else "✗"
     link = f'<a href="{name.removesuffix(".ipynb")}.html#{place}">{prose(said["claim"])}</a>'
     return f"<dt>{mark} {link}</dt><dd>{prose(measured)}</dd>"
-
-
-def _recorded(entry):
-    if not entry:
-        return ""
-    seeds, cpus = ", ".join(map(str, entry["seeds"])), " and ".join(entry["cpu"])
-    return f"Recorded {entry['date']} under seeds {seeds} and the instruction sets {cpus}: {entry['machine']}.\n"

@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 
 from course_lib.data.beside import write_beside
+from course_lib.experiments import record
 from course_lib.publish import blocks, frames, measured
 from course_lib.publish.kernels import run
 from course_lib.publish.normalise import as_text, faults, normalise
@@ -31,7 +32,9 @@ def execute(path: Path) -> list[str]:
     if path.resolve().parent == measured.NOTEBOOKS:
         frames.keep(place, drawn)
         if path.name in {one.name for one in measured.written()}:
-            measured.store(path.name, measured.measurement(notebook, seconds, result.peak_mb))
+            entry = measured.measurement(notebook, seconds, result.peak_mb)
+            read = {"results": found} if (found := record.results(path.stem[3:])) else {}
+            measured.store(path.name, entry | read)
     print(f"{path.name}: {seconds:.0f} s, {result.peak_mb} MB", flush=True)
     return []
 

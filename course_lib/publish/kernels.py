@@ -61,7 +61,7 @@ def run(path: Path, variables: dict[str, str] | None = None, keep_going: bool = 
 
     def failed(cell, cell_index, execute_reply):
         content = execute_reply["content"]
-        result.failures.append(f"{where[0]} raised {content['ename']}: {first_line(content['evalue'])}")
+        result.failures.append(f"{where[0]} raised {content['ename']}: {first_line(content['evalue'], 300)}")
 
     manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=_ThisPython(), transport_encryption="auto")
     with tempfile.TemporaryDirectory(prefix="unrolled-") as home:

@@ -6,6 +6,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from course_lib.data.beside import write_beside
+from course_lib.lesson.machine import SPEED
 from course_lib.lesson.syllabus import IN_WRITING
 from course_lib.train.machine import machine
 
@@ -32,11 +33,10 @@ def records(notebook: NotebookNode, key: str) -> list[dict]:
 
 
 def measurement(notebook: NotebookNode, seconds: float, peak_mb: int) -> dict:
-    """What one executed notebook measured: seconds, peak memory in MB, the machine, its reports."""
-    reports = {}
-    for data in records(notebook, "report"):
-        reports |= data["report"]
-    return {"seconds": round(seconds), "peak_mb": peak_mb, "machine": machine(), "report": reports}
+    """What one executed notebook measured: seconds, peak memory in MB, the machine and, where it took it, its speed."""
+    entry = {"seconds": round(seconds), "peak_mb": peak_mb, "machine": machine()}
+    told = [data["report"][SPEED]["value"] for data in records(notebook, "report") if SPEED in data["report"]]
+    return entry | {"speed": told[-1]} if told else entry
 
 
 def read() -> dict:
@@ -47,6 +47,5 @@ def read() -> dict:
 def store(name: str, entry: dict) -> None:
     """Put one notebook's entry into notebooks/measured.json, and forget notebooks that are gone."""
     kept = {other: data for other, data in read().items() if (NOTEBOOKS / other).exists()}
-    # Notebooks in their order; a report's rows in the order in which the lesson gave them.
     entries = dict(sorted((kept | {name: entry}).items()))
     write_beside(MEASURED, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")

@@ -32,16 +32,20 @@ def pick_device() -> torch.device:
     return torch.device(wanted)
 
 
+def course_seed() -> int:
+    """The seed of this run of a lesson: the environment variable COURSE_SEED, else 0; ValueError for no number."""
+    text = os.environ.get("COURSE_SEED", "0").strip() or "0"
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise ValueError(f"COURSE_SEED={text!r} is no seed: set it to a whole number from 0 to {2**32 - 1}.")
+    return int(text)
+
+
 def seed_everything(seed: int | None = None) -> int:
-    """Seed Python, NumPy and PyTorch; without an argument use the environment variable COURSE_SEED, else 0.
+    """Seed Python, NumPy and PyTorch; without an argument with the course's own seed.
 
     Returns the seed, so that a lesson can derive others from it. Raises ValueError for a seed that is no number.
     """
-    if seed is None:
-        text = os.environ.get("COURSE_SEED", "0").strip() or "0"
-        if not text.isdecimal() or int(text) >= 2**32:
-            raise ValueError(f"COURSE_SEED={text!r} is no seed: set it to a whole number from 0 to {2**32 - 1}.")
-        seed = int(text)
+    seed = course_seed() if seed is None else seed
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
