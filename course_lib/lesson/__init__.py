@@ -7,6 +7,7 @@ use it.
 """
 
 from course_lib.lesson.board import progress
+from course_lib.lesson.by_construction import identities, identity
 from course_lib.lesson.claims import ClaimFailed, claim, measured
 from course_lib.lesson.investigations import investigate
 from course_lib.lesson.own_parts import own_parts
@@ -23,6 +24,8 @@ __all__ = [
     "claim",
     "graded",
     "hint",
+    "identities",
+    "identity",
     "investigate",
     "measured",
     "own_parts",

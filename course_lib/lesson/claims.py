@@ -74,6 +74,14 @@ class Condition:
         also = (" and in this one" if all(here) else ", not in this one") if here else ""
         return f"held in {sum(held)} of {len(held)} recorded runs{also}"
 
+    def failure(self) -> str:
+        """Why it does not hold, in words."""
+        held = self.held
+        if self.enough is not None and held:
+            return f"it holds in {sum(held)} of {len(held)} recorded runs, fewer than {self.enough}"
+        failed = [comparison.failure() for comparison in self.comparisons if not comparison.holds]
+        return "; ".join(failed) or "its condition is false"
+
     def __bool__(self):
         raise TypeError(
             "hand what was measured to claim as it is: for `not` write the opposite comparison, measured(x) >= 1; for "
@@ -167,10 +175,8 @@ def claim(text: str, condition) -> None:
     Raises TypeError if it is anything else: many values, a string or None would pass for true or false by
     accident.
     """
-    if not isinstance(text, str) or not text.strip():
-        raise TypeError(f"a claim starts with its sentence, then the condition; got {type(text).__name__} first")
-    condition = _as_condition(condition)
-    holds, text = condition.holds, text.strip().rstrip(".")
+    text, condition = checked(text, condition)
+    holds = condition.holds
     numbers = " and ".join(map(str, condition.comparisons))
     records = [comparison.record() for comparison in condition.comparisons]
     tone, word = ("good", "Claim") if holds else ("bad", "Claim that does not hold here")
@@ -183,10 +189,14 @@ def claim(text: str, condition) -> None:
         | ({"held": sum(held), "recorded": len(held)} if (held := condition.held) else {}),
     )
     if not holds:
-        failed = [comparison.failure() for comparison in condition.comparisons if not comparison.holds]
-        if condition.enough is not None and held:
-            failed = [f"it holds in {sum(held)} of {len(held)} recorded runs, fewer than {condition.enough}"]
-        raise ClaimFailed(f"the claim “{text}” does not hold: {'; '.join(failed) or 'its condition is false'}.")
+        raise ClaimFailed(f"the claim “{text}” does not hold: {condition.failure()}.")
+
+
+def checked(text: str, condition, what: str = "a claim") -> tuple[str, Condition]:
+    """A sentence and what it rests on, as `claim` takes them; TypeError, in words, for anything else."""
+    if not isinstance(text, str) or not text.strip():
+        raise TypeError(f"{what} starts with its sentence, then the condition; got {type(text).__name__} first")
+    return text.strip().rstrip("."), _as_condition(condition)
 
 
 def _as_condition(condition):
