@@ -15,10 +15,11 @@ from course_lib.inputs.sequences import (
     visible,
     whole_lengths,
 )
-from course_lib.inputs.shapes import check_shapes
+from course_lib.inputs.shapes import broadcasts, check_shapes
 
 __all__ = [
     "autocast_is_on",
+    "broadcasts",
     "check_sequence",
     "check_shapes",
     "check_sizes",
