@@ -42,20 +42,23 @@ def test_what_does_not_fit_is_told_whole(table, told):
 @pytest.mark.parametrize(
     ("given", "words", "told"),
     [
-        ([1], "B", "attend needs x as a tensor; got list."),
-        ([1], "any B", "attend needs x as a tensor; got list."),
-        (torch.zeros(1).numpy(), "B", "attend needs x as a tensor; got ndarray."),
+        ([1], "B", "attend needs x (batch) as a tensor; got list."),
+        ([1], "any B", "attend needs x (batch) as a tensor; got list."),
+        (torch.zeros(1).numpy(), "B", "attend needs x (batch) as a tensor; got ndarray."),
         (torch.zeros(1, dtype=torch.long), "B",
          "attend computes with vectors of real numbers; got x of torch.int64: embed token ids first, or convert with "
          ".float()."),
         (torch.zeros(1, dtype=torch.complex64), "B",
          "attend computes with vectors of real numbers; got x of torch.complex64: embed token ids first, or convert "
          "with .float()."),
-        (torch.zeros(1), "int B", "attend needs x of whole numbers; got torch.float32."),
+        (torch.zeros(1), "int B", "attend needs x (batch) of whole numbers; got torch.float32."),
         (torch.zeros(1, dtype=torch.bool), "int ...", "attend needs x of whole numbers; got torch.bool."),
-        (torch.zeros(1, dtype=torch.int32), "int64 B", "attend needs x of int64; got torch.int32."),
-        (torch.zeros(1, dtype=torch.long), "bool B", "attend needs x of bool; got torch.int64."),
-        (torch.zeros(1, 1), "bool B", "attend needs x of bool; got torch.float32."),
+        (torch.zeros(1, dtype=torch.int32), "int64 B",
+         "attend needs x (batch) of whole numbers (int64); got torch.int32."),
+        (torch.zeros(1, dtype=torch.long), "bool B",
+         "attend needs x (batch) of bool; got torch.int64: a comparison gives one, such as ids != padding."),
+        (torch.zeros(1, 1), "bool B",
+         "attend needs x (batch) of bool; got torch.float32: a comparison gives one, such as ids != padding."),
     ],
 )  # fmt: skip
 def test_what_is_no_tensor_or_of_other_numbers_is_told_before_any_shape(given, words, told):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from course_lib.attention.block import ACTIVATIONS, Block, check_blocks
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes, token_ids
+from course_lib.inputs import check_shapes, check_sizes, token_ids
 from course_lib.weights.bert_weights import check_class, from_bert
 
 
@@ -158,12 +158,7 @@ def _check_text(model: Bert, ids: Tensor, segments: Tensor, mask: Tensor | None)
             f"The text is {ids.shape[1]} pieces long, and this model was taught {model.max_len} places: cut it, as "
             f"`WordPiece.batch(texts, max_len={model.max_len})` does."
         )
-    if segments.shape != ids.shape:
-        raise ValueError(f"segments must have the shape of ids, {tuple(ids.shape)}; got {tuple(segments.shape)}.")
-    if mask is not None and (mask.dtype, mask.shape) != (torch.bool, ids.shape):
-        raise ValueError(
-            f"The mask must be bool, {tuple(ids.shape)}, True at real pieces; got {mask.dtype}, {tuple(mask.shape)}."
-        )
+    check_shapes("Bert", ids=(ids, "int B T"), segments=(segments, "int B T"), mask=(mask, "bool B T"))
 
 
 def _check_pooler(model: Bert) -> None:

@@ -26,6 +26,7 @@ _WORDS = {
     "V": "vocabulary",
     "d_v": "any width",
 }
+_NUMBERS = {"int": "whole numbers", "int64": "whole numbers (int64)"}
 
 
 def check_shapes(who: str, /, **table: tuple[Tensor | None, str]) -> None:
@@ -87,17 +88,18 @@ def _is(dtype: torch.dtype, kind: str) -> bool:
 
 def _refuse(who: str, table: dict[str, tuple]) -> None:
     """Raise the sentence for a table in which something does not fit: for its types, then for its shapes."""
-    for name, (part, kind, *_) in table.items():
+    for name, (part, kind, leading, words) in table.items():
+        wanted = f"{name} {_told(leading, words)}" if words else name
         if not isinstance(part, Tensor):
-            raise TypeError(f"{who} needs {name} as a tensor; got {type(part).__name__}.")
+            raise TypeError(f"{who} needs {wanted} as a tensor; got {type(part).__name__}.")
         if kind == "real" and not part.is_floating_point():
             raise TypeError(
                 f"{who} computes with vectors of real numbers; got {name} of {part.dtype}: embed token ids first, or "
                 "convert with .float()."
             )
         if not _is(part.dtype, kind):
-            wanted = "whole numbers" if kind == "int" else kind
-            raise TypeError(f"{who} needs {name} of {wanted}; got {part.dtype}.")
+            way = ": a comparison gives one, such as ids != padding." if kind == "bool" else "."
+            raise TypeError(f"{who} needs {wanted} of {_NUMBERS.get(kind, kind)}; got {part.dtype}{way}")
     needs = [f"{name} {_told(leading, words)}" for name, (_, _, leading, words) in table.items()]
     empty = ", not empty" if any(full for *_, words in table.values() for _, full in words) else ""
     got = [str(tuple(part.shape)) for part, *_ in table.values()]
