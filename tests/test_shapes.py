@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.inputs.shapes import broadcasts, check_shapes
+from course_lib.inputs.shapes import broadcasts, check_same_shapes, check_shapes
 
 
 def test_a_name_is_the_same_size_wherever_it_stands():
@@ -117,3 +117,15 @@ def test_it_is_checked_under_transforms():
     assert torch.equal(torch.func.grad(f)(torch.ones(2, 3)), torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"f needs x \(batch, 3\); got \(2, 4\)"):
         torch.func.vmap(f)(torch.ones(5, 2, 4))
+
+
+def test_weights_of_other_names_or_shapes_are_named():
+    ours = {"a": torch.zeros(2, 3), "b": torch.zeros(4), "c": torch.zeros(1)}
+    check_same_shapes("Toy", ours, {name: part + 1 for name, part in ours.items()})
+    for theirs, names in (
+        ({**ours, "a": torch.zeros(3, 2)}, "a"),
+        ({"a": ours["a"], "b": ours["b"]}, "c"),
+        ({**ours, "b2": ours["b"], "b": ours["a"]}, "b, b2"),
+    ):
+        with pytest.raises(ValueError, match=f"The weights are not those of a Toy of these sizes: {names} ..."):
+            check_same_shapes("Toy", ours, theirs)

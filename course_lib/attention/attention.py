@@ -11,7 +11,8 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.inputs import broadcasts, check_shapes, check_sizes, whole_lengths
+from course_lib.inputs.sequences import check_sizes, whole_lengths
+from course_lib.inputs.shapes import broadcasts, check_shapes
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.attention.attention import attend
-from course_lib.inputs import broadcasts, check_shapes, check_sizes, transformed, visible
+from course_lib.inputs.sequences import check_sizes, transformed, visible
+from course_lib.inputs.shapes import broadcasts, check_shapes
 
 
 class MultiHead(nn.Module):

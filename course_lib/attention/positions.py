@@ -13,7 +13,8 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.inputs import broadcasts, check_shapes, check_sizes, visible
+from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.shapes import broadcasts, check_shapes
 
 PAIRINGS = ("neighbours", "halves")
 

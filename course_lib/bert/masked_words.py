@@ -13,7 +13,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs import check_shapes, visible
+from course_lib.inputs.sequences import visible
+from course_lib.inputs.shapes import check_shapes
 from course_lib.text.wordpiece import Read, WordPiece, Words
 
 SHARE, KINDS = 0.15, (0.8, 0.1, 0.1)  # chosen; of these [MASK], another piece, left as it is

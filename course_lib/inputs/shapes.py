@@ -44,6 +44,13 @@ def check_shapes(who: str, /, **table: tuple[Tensor | None, str]) -> None:
         _refuse(who, {name: (part, *_read(words)) for name, (part, words) in table.items() if part is not None})
 
 
+def check_same_shapes(what: str, ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
+    """Raise ValueError, in words, unless the weights `theirs` have the names and shapes of ours, those of a `what`."""
+    ours, theirs = ({name: tuple(part.shape) for name, part in parts.items()} for parts in (ours, theirs))
+    if differ := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
+        raise ValueError(f"The weights are not those of a {what} of these sizes: {', '.join(differ[:3])} ...")
+
+
 def broadcasts(part: Tensor, shape: tuple[int, ...]) -> bool:
     """Whether a tensor can be added to one of this shape without making it larger."""
     sizes = zip(reversed(part.shape), reversed(shape), strict=False)

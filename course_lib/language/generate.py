@@ -13,7 +13,8 @@ from operator import index
 import torch
 from torch import Tensor
 
-from course_lib.inputs import check_shapes, reading, select_rows
+from course_lib.inputs.sequences import reading, select_rows
+from course_lib.inputs.shapes import check_shapes
 from course_lib.recurrent.language_model import COLDEST
 
 

@@ -11,7 +11,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs import check_shapes, reading, visible
+from course_lib.inputs.sequences import reading, visible
+from course_lib.inputs.shapes import check_shapes
 
 
 def hard_distillation(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs import autocast_is_on, check_shapes, reading, visible
+from course_lib.inputs.sequences import autocast_is_on, reading, visible
+from course_lib.inputs.shapes import check_shapes
 
 LARGEST = 32.0  # no standardised image has such values, and an image of whole numbers from 0 to 255 has
 

@@ -9,7 +9,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs import check_shapes, check_sizes, visible
+from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.shapes import check_shapes
 
 
 def grid_of(height: int, width: int, patch: int) -> tuple[int, int]:
