@@ -394,7 +394,7 @@ def used_to_gaps(seed):
     return {name: last_year_wrong(translator, years) for name, years in told.items()}
 
 
-@experiment(seeds=[0, 1], cpus=["default"])
+@experiment(seeds=[0], cpus=["default"])
 def three_times_as_long(seed):
     """The lesson's model after 5,100 steps instead of 1,700: exact match on test lists of 1 to 8 dates."""
     translator = untrained(seed)
