@@ -37,6 +37,7 @@ STEPS, EVERY, BATCH = 120, 10, 64
 RATES = {"ViT": 0.03, "ConvNet": 0.01, "MLP": 0.003}
 NETWORKS = tuple(RATES)
 MODELS = (*NETWORKS, "linear", "SVM")
+THREE = range(3)  # seeds of what has many variants
 SHARES = (0.01, 0.03, 0.1, 0.3)  # of the training images; all of them have an experiment of their own
 BY_ONE = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
@@ -165,13 +166,13 @@ def all_digits(seed, model):
     return found_with_all(*fitted(fresh, *digit_tensors("train"), seed, **watching))
 
 
-@experiment(each(model=MODELS, share=SHARES))
+@experiment(each(model=MODELS, share=SHARES), THREE)
 def few_digits(seed, model, share):
     """Share of test digits named rightly by each of five models, trained on a share of the training digits."""
     return judged(learned(model, *some_digits(share, seed), seed))
 
 
-@experiment(each(model=MODELS, share=[0.1, 1.0]))
+@experiment(each(model=MODELS, share=[0.1, 1.0]), THREE)
 def other_order(seed, model, share):
     """Share of test digits named rightly after all pixels, in training and in test, were put into one other order."""
     images, labels = some_digits(share, seed)
@@ -191,7 +192,7 @@ COPIES = [
 ]
 
 
-@experiment(COPIES)
+@experiment(COPIES, THREE)
 def moved_copies(seed, model, share, rounds):
     """Share of test digits named rightly, standing and moved, after training on copies moved by up to a pixel."""
     images, labels = some_digits(share, seed)
@@ -203,13 +204,13 @@ def moved_copies(seed, model, share, rounds):
     return judged(trained) | {"moves": by_move(trained) if share == 1 else []}
 
 
-@experiment(each(model=NETWORKS), seeds=range(3))
+@experiment(each(model=NETWORKS), THREE)
 def longer(seed, model):
     """Share of test digits named rightly after three times the steps on digits in the middle: steps without copies."""
     return judged(learned(model, *digit_tensors("train"), seed, steps=3 * STEPS))
 
 
-@experiment(each(share=[0.1, 1.0]))
+@experiment(each(share=[0.1, 1.0]), THREE)
 def with_stem(seed, share):
     """Share of test digits named rightly by a ViT whose patches are read by a short stem of convolutions."""
     return judged(fitted(network("ViT", seed, stem=True), *some_digits(share, seed), seed)[0])

@@ -11,6 +11,7 @@ from course_lib.experiments.vit import (
     BATCH,
     CPU,
     SMALL,
+    THREE,
     digit_tensors,
     fitted,
     judged,
@@ -38,7 +39,7 @@ def named_by(model, seed):
     return images, names
 
 
-@experiment([{"teacher": "ConvNet", "others": False}, *each(teacher=["ConvNet", "ViT", "SVM"], others=[True])])
+@experiment([{"teacher": "ConvNet", "others": False}, *each(teacher=["ConvNet", "ViT", "SVM"], others=[True])], THREE)
 def taught(seed, teacher, others):
     """Share of test digits named rightly by a ViT with 117 labels and a teacher, for the same images or the others."""
     few = some_digits(0.1, seed)
@@ -99,15 +100,26 @@ def beginners(model, seed):
     return dict(zip(PRACTICE, (placed(model, made), placed(model, random), fresh), strict=True))
 
 
+def found_larger(model):
+    """What `resized` records of a trained ViT."""
+    return {"at once": right_at_once(model), "8 x 8": accuracy(model, *digit_tensors("test"))}
+
+
 @experiment()
 def resized(seed):
-    """Share of digits of 12 by 12 named rightly by a ViT of 8 by 8, at once and while it practises for 30 steps."""
-    vit = fitted(network("ViT", seed), *digit_tensors("train"), seed)[0]
-    found = {"at once": right_at_once(vit), "8 x 8": accuracy(vit, *digit_tensors("test")), "practice": {}}
+    """Share of digits of 12 by 12 named rightly by a ViT of 8 by 8, untrained for them, by how it gets its places."""
+    return found_larger(fitted(network("ViT", seed), *digit_tensors("train"), seed)[0])
+
+
+@experiment()
+def practised(seed):
+    """Share of digits of 12 by 12 named rightly while a ViT of 8 by 8, and a new one, practise for 30 steps."""
+    found, vit = {}, fitted(network("ViT", seed), *digit_tensors("train"), seed)[0]
     for name, model in beginners(vit, seed).items():
-        watched = fitted(model, *larger("train"), seed, steps=PRACTICE_STEPS, watch_every=PRACTICE_EVERY,
-                         watch=lambda step, model=model: accuracy(model, *larger("test")))[1]  # fmt: skip
-        found["practice"][name] = [right for _, right in watched]
+        watch = partial(lambda step, model: accuracy(model, *larger("test")), model=model)
+        watching = {"watch": watch, "watch_every": PRACTICE_EVERY}
+        watched = fitted(model, *larger("train"), seed, steps=PRACTICE_STEPS, **watching)[1]
+        found[name] = [right for _, right in watched]
     return found
 
 
@@ -175,7 +187,7 @@ def one_of_each():
     return torch.stack([(labels == digit).nonzero()[1, 0] for digit in range(10)])
 
 
-@experiment(seeds=range(3))
+@experiment(seeds=THREE)
 def painted(seed):
     """Mean square error of the hidden half of test digits, painted by a ViT after 200 and 1,000 steps and by others."""
     images, seen, few, many = digit_tensors("test")[0], seen_in_test(seed), painter(seed, FEW), painter(seed, MANY)
