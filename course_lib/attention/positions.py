@@ -80,10 +80,11 @@ def rotate(x: Tensor, positions: Tensor | None = None, base: float = 10000.0, pa
     """Rotary positions (Su et al., 2021, section 3.4.2): pair i of x_t is turned by the angle t / base^(2i/d).
 
     x (..., T, d), queries or keys, positions (T,) or broadcast to (..., T), 0 to T - 1 where None -> as x. A score of a
-    turned query and a turned key depends on their distance only, so any places will do: negative, broken, far away.
-    pairing: "neighbours" (x_0, x_1), (x_2, x_3) ... is the paper's and GPT-J's; "halves" (x_0, x_d/2), (x_1, x_d/2+1)
-    ... is GPT-NeoX's and LLaMA's. One learns as well as the other, but weights trained with one are wrong with the
-    other. Half precision is turned in full and rounded once. Raises ValueError or TypeError for what does not fit.
+    turned query and a turned key depends on their offset only, so any places will do: negative, broken, far away.
+    pairing: "neighbours" (x_0, x_1), (x_2, x_3) ... is the paper's, GPT-J's and LLaMA's own; "halves" (x_0, x_d/2),
+    (x_1, x_d/2+1) ... is GPT-NeoX's and Hugging Face's LLaMA's, whose rows of W_q and W_k are permuted for it. One
+    learns as well as the other, but weights trained with one are wrong with the other. Half precision is turned in full
+    and rounded once. Raises ValueError or TypeError for what does not fit.
     """
     check_shapes("rotate", x=(x, "... T width"))
     _check_pairs("rotate", x.shape[-1])
