@@ -62,9 +62,9 @@ QUIZ = [replace(question, lesson=LESSON) for question in _ASKED]
 ALIGN = Investigation(
     "what_makes_it_align",
     lesson=LESSON,
-    question="What makes attention align? The lesson's model looks at the wrong place for many commas and for many an "
-    "et. Choose one thing that may be the reason, change it, and leave the rest. Write down first which kinds of words "
-    "you expect to be linked rightly then.",
+    question="What makes attention align? In some runs the lesson's model looks at the wrong place for most commas or "
+    "for et; from update gates at 0, as here, see for yourself. Choose one thing that may be the reason, change it, "
+    "and leave the rest. Write down first which kinds of words you expect to be linked rightly then.",
     rubric=(
         "I named one thing that may be the reason, and predicted what becomes of each kind of word without it.",
         "I varied that one thing and nothing else: same cell, width, steps, learning rate and batches.",
@@ -73,8 +73,8 @@ ALIGN = Investigation(
         "I said what result would change my mind, and looked for it.",
     ),
     answer="""
-        **Two reasons to choose from.** *The states know too much*: a state has read its neighbours, so a look one or
-        two words further right fetches the *and* as well. If that is the reason, let the decoder fetch only the
+        **Two reasons to choose from.** *The states know too much*: a state has read its neighbours, so a look at a
+        state beside the *and* fetches it as well. If that is the reason, let the decoder fetch only the
         embeddings of the words. *The marks are no news*: et stands before the last date and a comma before the
         others, so a decoder that knows how many dates are left could write them without a look. If that is the
         reason, train on lists whose marks nobody can guess.

@@ -108,7 +108,7 @@ BIAS = Investigation(
         **I was wrong about the shifts.** They double what is right on moved images, and on the images as they are they
         cost something: in 400 steps the model has more to learn, and there every digit stands in the middle. The stem
         helps a little on both, and does not teach that a thing may stand elsewhere: behind it the places count as
-        before. The teacher changes nothing, to the last digit: it is the convolutional network, trained on the same 116
+        before. The teacher changes nothing, to the last digit: it is the convolutional network, trained on the same 117
         images, and it answers all of them with their labels.
 
         **So.** With so few digits, cut out and centred, none of these helps brings the ViT to where even the linear
