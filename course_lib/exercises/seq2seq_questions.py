@@ -42,7 +42,7 @@ _ASKED = questions("""
     who_is_to_blame: A beam writes a wrong sentence, and the model finds the right one less probable. What can help?
     - A wider beam: in the end it finds the right sentence.
         It looks for what is most probable, and that is not the right one. Wider, it finds other wrong ones.
-    + A better model: the search found what it prefers.
+    + A better model: the search gave what this one prefers.
         Yes, the model is to blame. After a beam of ten the lesson found hardly any error of the search.
     - Greedy search: it takes the best word at every step.
         It is a beam of 1. It may stumble on the right sentence, but nothing leads it there.
@@ -50,7 +50,7 @@ _ASKED = questions("""
         It is right, as the reference says. Only the model does not know it.
 
     one_vector: Lists of four come out wrong after 1,700 steps. What would show that the vector has room for them?
-    + The same model, trained longer, gets some right.
+    + The same model, after more steps, gets some right.
         Yes: nothing but the training was changed, and the vector is as large as before.
     - The same model with a wider state gets some right.
         Then width helps. It may be that the vector was too small, or only that it was hard to use.
