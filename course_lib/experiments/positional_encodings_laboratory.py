@@ -107,7 +107,7 @@ def waves_of(model, offsets: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def without(model, hidden: Tensor, length=96):
+def accuracy_without(model, hidden: Tensor, length=96):
     """A reader's accuracy on three back when no place may look at these offsets: hidden (N,), key minus query."""
     ids, answers = distance(16_000 // length, length, generator=torch.Generator().manual_seed(2 * 10**6 + length))
     places = torch.arange(length)
@@ -124,9 +124,9 @@ def head_of(model):
         "lead": score[offsets == -3].item() - score[far].max(),
         "rival": ranked[0],
         "accuracy": accuracy(model, distance, 96),
-        "far hidden": without(model, ranked),
-        "highest 20 hidden": without(model, ranked[:20]),
-        "lowest 130 hidden": without(model, ranked[20:]),
+        "far hidden": accuracy_without(model, ranked),
+        "highest 20 hidden": accuracy_without(model, ranked[:20]),
+        "lowest 130 hidden": accuracy_without(model, ranked[20:]),
         "strength": waves_of(model, offsets).abs().amax(0),
     }
 
