@@ -211,7 +211,7 @@ QUIZ = questions("""
     - T5's bias: it learns a number for each place it sees.
         It learns a number for each offset, and far ones share theirs. A place is no offset.
     - None: a layer counts, since the first one has no past.
-        That takes a causal mask. Here every token sees all others, and nothing says which came first.
+        Even under a causal mask one layer reads only its own place: the fifth it does not find (laboratory).
 """)
 
 WHICH = Investigation(  # tests/test_exercises_positions.py trains linear bias with both slopes
@@ -235,7 +235,8 @@ WHICH = Investigation(  # tests/test_exercises_positions.py trains linear bias w
         length too: every step away takes the same off a score, to both sides and at any length, so of all marked
         symbols the nearest keeps most. Sinusoids and learned positions learn it, and fail beyond length 24.
 
-        **What came out.** One layer, 400 steps, ten seeds each: the share of right answers, mean and (range).
+        **What came out.** One layer, 400 steps, ten seeds each: the share of right answers, mean and (range). (From one
+        afternoon, not in the record.)
 
         | scheme | length 16 | length 48 | length 96 |
         |:--|:--|:--|:--|

@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -11,7 +12,7 @@ from course_lib.attention.attention import SelfAttention
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.positions import LearnedPositions
 from course_lib.attention.reach import reach
-from course_lib.data.order import N_SYMBOLS, N_TOKENS, distance, place
+from course_lib.data.order import N_SYMBOLS, N_TOKENS, NOT_ASKED, distance, place
 from course_lib.experiments import each, experiment
 from course_lib.experiments.positional_encodings import (
     LENGTHS,
@@ -106,23 +107,26 @@ def waves_of(model, offsets: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def near_only(model, length=96, reach=20):
-    """A reader's accuracy on three back when no place may look further than `reach` places away."""
+def accuracy_without(model, hidden: Tensor, length=96):
+    """A reader's accuracy on three back when no place may look at these offsets: hidden (N,), key minus query."""
     ids, answers = distance(16_000 // length, length, generator=torch.Generator().manual_seed(2 * 10**6 + length))
     places = torch.arange(length)
-    mask = (places[:, None] - places).abs() <= reach
-    return (model(ids, mask[None]).argmax(-1) == answers)[:, 3:].float().mean()
+    seen = ~torch.isin(places - places[:, None], hidden)  # (T, T)
+    return (model(ids, seen[None]).argmax(-1) == answers)[:, 3:].float().mean()
 
 
 def head_of(model):
-    """How clearly three back beats the best offset beyond 20, and the accuracy at 96, also with those hidden."""
+    """How clearly three back beats the best offset beyond 20, and the accuracy at 96, also with far ones hidden."""
     offsets = torch.arange(-95, 96)
     score, far = waves_of(model, offsets).sum(1), offsets.abs() > 20
+    ranked = offsets[far][score[far].argsort(descending=True)]  # (150,), the one most like three back first
     return {
         "lead": score[offsets == -3].item() - score[far].max(),
-        "rival": offsets[far][score[far].argmax()],
+        "rival": ranked[0],
         "accuracy": accuracy(model, distance, 96),
-        "far hidden": near_only(model),
+        "far hidden": accuracy_without(model, ranked),
+        "highest 20 hidden": accuracy_without(model, ranked[:20]),
+        "lowest 130 hidden": accuracy_without(model, ranked[20:]),
         "strength": waves_of(model, offsets).abs().amax(0),
     }
 
@@ -170,6 +174,13 @@ def first_marked(batch, length, *, generator=None):
     marked[:, 0] |= ~marked.any(1)
     answers = ids.gather(1, marked.int().argmax(1, keepdim=True)).expand(batch, length).clone()
     return ids + N_SYMBOLS * marked, answers
+
+
+def any_marked(length):
+    """What naming the most frequent of a text's marked symbols is worth on the first marked: the best without order."""
+    ids, _ = first_marked(16_000 // length, length, generator=torch.Generator().manual_seed(2 * 10**6 + length))
+    count = F.one_hot(ids, N_TOKENS)[..., N_SYMBOLS:].sum(1)  # (B, 15): how often each symbol wears a mark
+    return (count.amax(1) / count.sum(1)).mean().item()
 
 
 ASKS = {"three back": distance, "the first marked": first_marked}
@@ -220,6 +231,14 @@ def fifth_far(seed):
 def masked_only(seed, task):
     """Accuracy by length of a reader that is told the order by nothing but a causal mask."""
     return {"accuracy": at_all_lengths(learn(Causal(N_TOKENS, N_SYMBOLS), TASKS[task], seed), TASKS[task])}
+
+
+def bag_so_far(ids: Tensor, answers: Tensor) -> float:
+    """The bag of tokens under a causal mask: the accuracy of naming the most frequent token before each place."""
+    asked = (answers != NOT_ASKED)[:, 1:]  # from place 1 on: before place 0 there is none
+    before = F.one_hot(ids, N_SYMBOLS).cumsum(1)[:, :-1]  # (B, T - 1, 15): each symbol's count before a place
+    share = before.amax(-1) / torch.arange(1, ids.shape[1])
+    return share[asked].mean().item()
 
 
 # --- attention that keeps no table
