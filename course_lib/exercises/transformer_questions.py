@@ -42,7 +42,7 @@ _ASKED = questions("""
         Both have it. They differ in what stands on the way past the parts.
     - An output of one size for any number of blocks
         That is the other one, which ends in a norm. Here the sum may grow, so one more norm stands behind the last.
-    - A norm less for each block, and so fewer weights
+    - A norm less in a block, and so fewer parameters
         Both have a norm for each part. This one has one more, behind the last block.
     + A way from its top to its input without a norm
         Yes: the sums alone. A gradient can go down that way as it is, past every part and every norm.
@@ -89,7 +89,7 @@ ROOT = Investigation(  # tests/test_exercises_transformer.py trains a wide head 
         looks at one place alone, and its softmax hands back next to no gradient. If that is all, a small beginning
         mends it.
 
-        **What came out.** The reader of the notebook, 300 steps, ten seeds: the share of right answers, mean and
+        **What came out.** The head of the lesson, 300 steps, ten seeds: the share of right answers, mean and
         (range). Guessing gets 0.07.
 
         | what is done | d_k = 4 | d_k = 64 | d_k = 512 |
