@@ -242,25 +242,38 @@ def _claims(cell):
 
 @dataclass(frozen=True)
 class Budget:
-    """A limit and what counts it; `varies` where the count differs from run to run."""
+    """A limit and what counts it; `varies` where the count differs from run to run; `way`: what to do, where unsaid."""
 
     limit: int
     count: Callable[[Lesson], dict[str, int]]
     varies: bool = False
+    way: str = ""
 
 
 BUDGETS = {
     "slides of the core": Budget(limits.SLIDES, slides),
     "minutes of the core": Budget(limits.MINUTES, minutes),
     "open lines of code in the core": Budget(limits.OPEN_LINES, open_lines),
-    "lines missing on slides": Budget(0, lines_missing_on_slides),
+    "lines missing on slides": Budget(
+        0,
+        lines_missing_on_slides,
+        way=f"the core's slides show {limits.SLIDE_LINES} lines of code at least: take `skip` off the code that the "
+        "lesson is about, each on a slide or subslide of its own",
+    ),
     "claims of the core": Budget(limits.CLAIMS, claims),
     "numbers too many in a claim": Budget(0, numbers_too_many),
     "words to read in the core": Budget(limits.WORDS, words),
     "seconds of Run All": Budget(limits.SECONDS, seconds, varies=True),
     "MB beyond the limit": Budget(0, memory, varies=True),
-    "decimals typed in text": Budget(0, typed_in_text),
-    "decimals pasted in code": Budget(0, pasted_in_code),
+    "decimals typed in text": Budget(
+        0,
+        typed_in_text,
+        way="print what was measured from its record, put what was set between backticks or into a formula, and cite "
+        "what is quoted by name and year in its sentence",
+    ),
+    "decimals pasted in code": Budget(
+        0, pasted_in_code, way="read them from a record, or say `# chosen` or cite a paper in the line above"
+    ),
 }
 IN_PAGES = "decimals typed in text"
 
@@ -282,7 +295,8 @@ def over(name: str, counted: dict[str, dict[str, int]], listed: dict[str, int]) 
         where = ", ".join(f"{cell} {cells[cell]}" for cell in most[:NAMED]) + (", ..." if len(most) > NAMED else "")
         if entry is None:
             if count > budget.limit:
-                wrong.append(f"{name}: {count} {what}, at most {budget.limit} (most in: {where})")
+                way = f": {budget.way}" if budget.way else ""
+                wrong.append(f"{name}: {count} {what}, at most {budget.limit} (most in: {where}){way}")
         elif count <= budget.limit:
             wrong.append(f"{name}: {what} keep their limit now: take them out of the list, {LOWER}")
         elif count > entry * slack:

@@ -138,13 +138,15 @@ def test_an_allowed_score_at_the_types_minimum_is_still_allowed(dtype):
 
 def test_vectors_of_whole_numbers_are_refused_in_words():
     x, ids = torch.randn(2, 3, 4), torch.ones(2, 3, 4, dtype=torch.long)
-    for three in ((ids, ids, ids), (ids, x, x), (x, x, ids)):
-        with pytest.raises(TypeError, match="attend computes with vectors of real numbers; got .*int64.*embed"):
+    for three, name in (((ids, ids, ids), "q"), ((ids, x, x), "q"), ((x, x, ids), "v")):
+        with pytest.raises(
+            TypeError, match=f"attend computes with vectors of real numbers; got {name} of torch.int64: embed"
+        ):
             attend(*three)
-    with pytest.raises(TypeError, match="DotAttention computes with vectors .* got torch.float32, torch.int64"):
+    with pytest.raises(TypeError, match="DotAttention computes with vectors .* got keys of torch.int64"):
         DotAttention(4, 4)(x, ids)
     for mask in (None, ids > 0):
-        with pytest.raises(TypeError, match="A softmax computes with .* got torch.int64"):
+        with pytest.raises(TypeError, match="A softmax computes with .* got scores of torch.int64"):
             masked_softmax(ids, mask)
 
 
@@ -408,7 +410,9 @@ def test_bad_input_is_refused_in_words():
     ]:
         with pytest.raises(error, match=words):
             attend(x, x, x, bias=bias)
-    with pytest.raises(ValueError, match=r"q \(..., queries, d\).*\(2, 3, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"q \(..., queries, d\), k \(..., keys, d\) and v \(..., keys, any width\); .*\(2, 3, 5\)"
+    ):
         attend(x, torch.zeros(2, 3, 5), x)
     with pytest.raises(ValueError, match="needs q"):
         attend(x, x, torch.zeros(2, 4, 4))
@@ -449,7 +453,7 @@ def test_bad_input_to_self_attention_is_refused_in_words():
     for sizes in ((0,), (4, 0)):
         with pytest.raises(ValueError, match="SelfAttention sizes must be 1 or more"):
             SelfAttention(*sizes)
-    with pytest.raises(TypeError, match="SelfAttention computes with .* got torch.int64: embed"):
+    with pytest.raises(TypeError, match="SelfAttention computes with .* got x of torch.int64: embed"):
         layer(x.long())
     for wrong in (x[0], x[..., :3], x[None]):
         with pytest.raises(ValueError, match=r"x \(batch, time, 4\); got"):

@@ -72,10 +72,13 @@ def test_a_teacher_that_fails_stays_as_it_is():
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        (lambda x, y: hard_distillation(x, y, x[:, :2]), "Student and teacher need logits .batch, classes."),
-        (lambda x, y: hard_distillation(x, y[:3], x), "labels .batch,., not empty; got .6, 4., .6, 4. and .3,."),
+        (
+            lambda x, y: hard_distillation(x, y, x[:, :2]),
+            "logits .batch, classes., teacher_logits .batch, classes. and labels .batch.,.*got .6, 4., .6, 2.",
+        ),
+        (lambda x, y: hard_distillation(x, y[:3], x), "labels .batch., not empty; got .6, 4., .6, 4. and .3,."),
         (lambda x, y: hard_distillation(x[:0], y[:0], x[:0]), "not empty; got .0, 4."),
-        (lambda x, y: hard_distillation(x, y.double(), x), "a whole number from 0 on; got torch.float64"),
+        (lambda x, y: hard_distillation(x, y.double(), x), "labels .batch. of whole numbers; got torch.float64"),
         (lambda x, y: soft_distillation(x, y, x, temperature=0), "temperature must be a number above 0"),
         (lambda x, y: soft_distillation(x, y, x, temperature=math.inf), "number above 0, .* got temperature=inf"),
         (lambda x, y: soft_distillation(x, y, x, temperature=math.nan), "number above 0, .* got temperature=nan"),

@@ -234,9 +234,9 @@ def test_each_part_keeps_its_own_mode():
         (lambda m: generate(m, [[1]], 0, top_p=1.1), ValueError, "top_p is a probability.*got 1.1"),
         (lambda m: generate(m, [[1]], 0, top_p=-0.1), ValueError, "top_p is a probability"),
         (lambda m: generate(m, [[1]], 3, stop="\n"), TypeError, "encode the text at which to stop"),
-        (lambda m: keep_top_k(torch.tensor([1, 2]), 1), TypeError, "Logits must be a tensor"),
-        (lambda m: keep_top_p(torch.zeros(2, 0), 1), TypeError, "Logits must be a tensor"),
-        (lambda m: next_probs([0.5, 0.5]), TypeError, "got list"),
+        (lambda m: keep_top_k(torch.tensor([1, 2]), 1), TypeError, "real numbers; got logits of torch.int64"),
+        (lambda m: keep_top_p(torch.zeros(2, 0), 1), ValueError, "logits .*, vocabulary., not empty; got .2, 0."),
+        (lambda m: next_probs([0.5, 0.5]), TypeError, "logits .*, vocabulary. as a tensor; got list"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, error, words):

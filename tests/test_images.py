@@ -175,7 +175,7 @@ def test_a_gradient_goes_back_through_a_shift():
         (lambda x: shuffle_pixels(x, torch.arange(4.0)), ValueError, "hold each place.*got torch.float32, .4,."),
         (lambda x: shuffle_pixels(x, torch.zeros(4).long()), ValueError, "hold each place of an image .* once"),
         (lambda x: shuffle_pixels(torch.zeros(4), torch.arange(4)), ValueError, "hold each place"),
-        (lambda x: shift(x[0], 1, 1), ValueError, "must be .batch, channels, height, width., not empty"),
+        (lambda x: shift(x[0], 1, 1), ValueError, "shift needs images .batch, channels, height, width., not empty"),
         (lambda x: shift(x, 0.5, 1), ValueError, "by whole pixels; got 0.5, 1"),
         (lambda x: random_shift(x, -1), ValueError, "farthest must be 0 or more; got -1"),
     ],

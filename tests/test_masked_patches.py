@@ -70,7 +70,10 @@ def test_it_learns_to_paint_what_it_does_not_see():
         (lambda m, x: draw_seen(0, 4, 0.5), "needs one image, two patches"),
         (lambda m, x: draw_seen(2, 1, 0.5), "two patches"),
         (lambda m, x: draw_seen(2, 4, 1.5), "from 0 to 1; got 2, 4 and 1.5"),
-        (lambda m, x: m(x, torch.zeros(3, 3).long()), "for each of 2 images 1 to 16 of its 16 patches"),
+        (
+            lambda m, x: m(x, torch.zeros(3, 3).long()),
+            "patches .batch, number, width. and seen .batch, n., not empty; got .2, 16, 12. and .3, 3.",
+        ),
         (
             lambda m, x: m(x, torch.arange(16).expand(2, -1)),
             "Of 16 patches one at least must be hidden; got .* .2, 16.",

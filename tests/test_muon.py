@@ -185,9 +185,9 @@ def test_a_step_reads_no_number():
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: orthogonalise(torch.ones(3)), ValueError, r"needs a matrix \(..., m, n\), .* got \(3,\)"),
-        (lambda: orthogonalise(torch.ones(0, 3)), ValueError, r"not empty, .* got \(0, 3\)"),
-        (lambda: orthogonalise(torch.ones(2, 2).long()), TypeError, "real numbers; got torch.int64"),
+        (lambda: orthogonalise(torch.ones(3)), ValueError, r"needs matrix \(..., m, n\), not empty; got \(3,\)"),
+        (lambda: orthogonalise(torch.ones(0, 3)), ValueError, r"not empty; got \(0, 3\)"),
+        (lambda: orthogonalise(torch.ones(2, 2).long()), TypeError, "real numbers; got matrix of torch.int64"),
         (lambda: orthogonalise(torch.ones(2, 2), rounds=-1), ValueError, "rounds=-1"),
         (lambda: split(nn.Linear(2, 2)), ValueError, "this one has none: write the groups"),
         (lambda: Muon(split(toy()), lr=-1), ValueError, "0 or more; got lr=-1"),

@@ -66,7 +66,7 @@ LOOK = """
     from tests.browser.test_lessons_in_lab import WRITTEN
 
     notebook, build = measured.NOTEBOOKS / "17_looking_inside.ipynb", Path("build")
-    entry = {"seconds": 6, "peak_mb": 300, "machine": measured.machine(), "report": {}}
+    entry = {"seconds": 6, "peak_mb": 300, "machine": measured.machine()}
     measured.store(notebook.name, entry)
     blocks.refresh()
     text = Path("README.md").read_text()

@@ -127,7 +127,12 @@ def compared(notebook):
         tags = cell["metadata"].get("tags", [])
         marked = "NBVAL_CHECK_OUTPUT" in cell["source"] or "nbval-check-output" in tags
         count += marked and any("text" in o or "text/plain" in o.get("data", {}) for o in cell["outputs"])
-    return [] if count >= limits.COMPARED_CELLS else [f"{count} cells with a compared output, too few"]
+    if count >= limits.COMPARED_CELLS:
+        return []
+    return [
+        f"{count} cells with a compared output, and {limits.COMPARED_CELLS} are needed: begin cells whose text "
+        "cannot vary (show_source, an assertion that prints, numbers worked by hand) with # NBVAL_CHECK_OUTPUT"
+    ]
 
 
 def slides(notebook):

@@ -373,9 +373,9 @@ def test_bad_sizes_are_refused_in_words():
 def test_bad_vectors_and_places_are_refused_in_words():
     x, ids = torch.zeros(2, 3, 4), torch.zeros(2, 3, 4, dtype=torch.long)
     for run in (rotate, SinusoidalPositions(4), LearnedPositions(5, 4)):
-        with pytest.raises(TypeError, match="vectors of real numbers; got torch.int64: embed"):
+        with pytest.raises(TypeError, match="vectors of real numbers; got x of torch.int64: embed"):
             run(ids)
-        with pytest.raises(ValueError, match=r"x of shape \(..., time, (width|4)\); got \(4,\)"):
+        with pytest.raises(ValueError, match=r"needs x \(..., time, (width|4)\); got \(4,\)"):
             run(x[0, 0])
     for module in (SinusoidalPositions(6), LearnedPositions(5, 6)):
         with pytest.raises(ValueError, match=r"\(..., time, 6\); got \(2, 3, 4\)"):
@@ -390,5 +390,5 @@ def test_bad_vectors_and_places_are_refused_in_words():
         rotate(x, pairing="pairs")
     for bucket in (t5_bucket, partial(clipped_bucket, max_distance=2)):
         for distance in (torch.zeros(3), torch.ones(3, dtype=torch.bool)):
-            with pytest.raises(TypeError, match="A distance is a whole number"):
+            with pytest.raises(TypeError, match="_bucket needs distance of whole numbers; got torch"):
                 bucket(distance)

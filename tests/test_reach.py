@@ -126,7 +126,7 @@ def test_half_precision_has_room_for_large_gradients(dtype):
 
 def test_bad_input_is_refused_in_words():
     x, layer = torch.randn(2, 3, D), nn.Linear(D, K)
-    with pytest.raises(TypeError, match="got torch.int64: embed token ids"):
+    with pytest.raises(TypeError, match="got x of torch.int64: embed token ids"):
         reach(layer, torch.zeros(2, 3, D, dtype=torch.long))
     for wrong in (x[0], x[:0], x[:, :0]):
         with pytest.raises(ValueError, match=r"x \(batch, time, width\), not empty; got"):

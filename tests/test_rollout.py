@@ -121,15 +121,24 @@ def test_what_is_covered_is_painted_over_and_the_rest_stays():
         ),
         (lambda: attention_distance(torch.zeros(1, 2, 1, 1), (0, 3)), "A grid of .0, 3."),
         (lambda: attention_distance(torch.zeros(7, 7), (2, 3)), "needs weights"),
-        (lambda: most(torch.zeros(2, 3), 0), "above 0 and at most 1; got .2, 3. and 0"),
-        (lambda: most(torch.zeros(0, 3), 0.5), "not empty"),
-        (lambda: cover(torch.zeros(2, 1, 4, 4), torch.zeros(2, 4), 2), "must be bool .2, 4.*got torch.float32"),
-        (lambda: cover(torch.zeros(2, 1, 4, 4), torch.zeros(2, 5) > 0, 2), "must be bool .2, 4."),
-        (lambda: cover(torch.zeros(2, 4, 4), torch.zeros(2, 4) > 0, 2), "must be .batch, channels, height, width."),
+        (lambda: most(torch.zeros(2, 3), 0), "a share above 0 and at most 1; got 0"),
+        (lambda: most(torch.zeros(0, 3), 0.5), "scores .batch, places., not empty; got .0, 3."),
+        (
+            lambda: cover(torch.zeros(2, 1, 4, 4), torch.zeros(2, 4), 2),
+            "covered .batch, number. of bool; got torch.float32: a comp",
+        ),
+        (
+            lambda: cover(torch.zeros(2, 1, 4, 4), torch.zeros(2, 5) > 0, 2),
+            "patches .batch, number, width. and covered .batch, number.; got .2, 4, 4. and .2, 5.",
+        ),
+        (
+            lambda: cover(torch.zeros(2, 4, 4), torch.zeros(2, 4) > 0, 2),
+            "needs images .batch, channels, height, width.",
+        ),
         (lambda: cover(torch.zeros(2, 1, 4, 4), torch.zeros(2, 4) > 0, 0), "1 or more; got patch=0"),
         (lambda: cover(torch.zeros(2, 1, 5, 4), torch.zeros(2, 4) > 0, 2), "do not fill an image of 5 x 4"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((ValueError, TypeError), match=words):
         wrong()

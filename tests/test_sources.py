@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import math
 import operator
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 import torch
 
 import course_lib.recurrent.rnn
+from course_lib.attention.attention import Attention, attend, masked_softmax
 from course_lib.experiments.runs import Runs
+from course_lib.inputs.shapes import check_shapes
 from course_lib.lesson import (
     claim,
     show_source,
@@ -58,6 +61,41 @@ def test_docstrings_can_be_left_out_and_the_rest_still_runs():
     assert torch.equal(space["rnn_step"](*arguments), rnn_step(*arguments))
     assert '"""' not in code_of(RNN, docstring=False)
     compile(code_of(RNN, docstring=False), "RNN", "exec")
+
+
+def test_what_only_refuses_is_left_out_and_the_rest_still_runs():
+    source = code_of(attend, docstring=False)
+    assert "check" not in source and "if bias is not None:\n        scores = scores + bias" in source
+    space = {"torch": torch, "Tensor": torch.Tensor, "math": math, "masked_softmax": masked_softmax}
+    exec(source, space)
+    x, bias = torch.randn(2, 3, 4), torch.randn(3, 3)
+    for ours, listed in zip(attend(x, x, x, None, bias), space["attend"](x, x, x, None, bias), strict=True):
+        assert torch.equal(ours, listed)
+    assert "check_" not in code_of(Attention.forward) and "self._check(" not in code_of(Attention.forward)
+    assert "def _check(" in code_of(Attention)
+
+
+def checks_on_many_lines(x):
+    """Two checks, one of them alone in its block, and a value that a check gives."""
+    check_shapes(
+        "this",
+        x=(x, "... T"),
+    )
+    if x.ndim:
+        check_shapes("this", x=(x, "T"))
+    checked = check_shapes("this", x=(x, "..."))
+    return checked
+
+
+def test_a_check_is_left_out_whole_and_no_block_is_left_empty(monkeypatch):
+    monkeypatch.setattr("course_lib.lesson.sources._located", lambda obj: None)
+    assert code_of(checks_on_many_lines, docstring=False).splitlines() == [
+        "def checks_on_many_lines(x):",
+        "    if x.ndim:",
+        '        check_shapes("this", x=(x, "T"))',
+        '    checked = check_shapes("this", x=(x, "..."))',
+        "    return checked",
+    ]
 
 
 def test_a_fence_is_longer_than_any_inside():

@@ -166,9 +166,9 @@ def test_learns_one_batch_by_heart(ours_type, _):
 @pytest.mark.parametrize(
     "x, error, words",
     [
-        (torch.zeros(2, 0, 3), ValueError, "at least one step"),
-        (torch.zeros(0, 5, 3), ValueError, "at least one sequence"),
-        (torch.zeros(2, 5, 4), ValueError, r"\(batch, time, 3\); got \(2, 5, 4\)"),
+        (torch.zeros(2, 0, 3), ValueError, "x .batch, time, 3., not empty; got .2, 0, 3."),
+        (torch.zeros(0, 5, 3), ValueError, "x .batch, time, 3., not empty; got .0, 5, 3."),
+        (torch.zeros(2, 5, 4), ValueError, r"\(batch, time, 3\), not empty; got \(2, 5, 4\)"),
         (torch.zeros(()), ValueError, r"\(batch, time, 3\)"),
         (torch.zeros(2, 5, 3, dtype=torch.float64), TypeError, "float64 but the weights are torch.float32"),
         (torch.zeros(2, 5, 3, dtype=torch.int64), TypeError, "embed it first"),

@@ -283,8 +283,16 @@ def test_hugging_face_counts_them_alike(name):
             "are torch.float32, the weights torch.float64: use images.to",
         ),
         (lambda m: m([[0.5]]), TypeError, "must be a tensor; got list"),
-        (lambda m: m.encode(torch.zeros(2, 1, 8, 8).double(), torch.zeros(2, 3)), TypeError, "seen must hold whole"),
-        (lambda m: a_vit(embed=ConvStem(1, 4, 12))(torch.zeros(2, 1, 8, 8).double()), ValueError, "= .B, 16, 12.; got"),
+        (
+            lambda m: m.encode(torch.zeros(2, 1, 8, 8).double(), torch.zeros(2, 3)),
+            TypeError,
+            "seen .batch, n. of whole",
+        ),
+        (
+            lambda m: a_vit(embed=ConvStem(1, 4, 12))(torch.zeros(2, 1, 8, 8).double()),
+            ValueError,
+            "embedded .batch, 16, 12.; got .2, 4, 12.",
+        ),
         (lambda m: m.resized((9, 8)), ValueError, "do not fill an image of 9 x 8"),
         (lambda m: m.resized((8, 8), mode="cubic"), ValueError, "'bicubic' or 'bilinear'; got 'cubic'"),
         (lambda m: ViT.from_hf(nn.Linear(2, 2)), TypeError, "copies a transformers.ViTForImageCl.*; got Linear"),

@@ -14,7 +14,7 @@ from course_lib.attention.attention import (
 )
 from course_lib.attention.block import ACTIVATIONS, Block, Decoder, Encoder, FeedForward, GatedFeedForward, check_blocks
 from course_lib.attention.multi_head import MultiHead
-from course_lib.attention.norms import LayerNorm, RMSNorm, check_width, layer_norm, rms_norm
+from course_lib.attention.norms import LayerNorm, RMSNorm, layer_norm, rms_norm
 from course_lib.attention.order_model import OrderModel
 from course_lib.attention.positions import (
     PAIRINGS,
@@ -61,7 +61,6 @@ __all__ = [
     "attend",
     "causal_mask",
     "check_blocks",
-    "check_width",
     "clipped_bucket",
     "layer_norm",
     "masked_softmax",

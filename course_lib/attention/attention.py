@@ -12,6 +12,7 @@ import torch.nn as nn
 from torch import Tensor
 
 from course_lib.inputs.sequences import check_sizes, whole_lengths
+from course_lib.inputs.shapes import broadcasts, check_shapes
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -39,7 +40,7 @@ def attend(
     mask[:, None]. A query that may attend to nothing gets zeros. Raises ValueError for shapes that do not match,
     TypeError for whole numbers and for a bias that is a mask.
     """
-    _check_attended(q, k, v)
+    check_shapes("attend", q=(q, "... T_q d"), k=(k, "... T_k d"), v=(v, "... T_k d_v"))
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (..., T_q, T_k)
     if bias is not None:
         _check_fits("bias", bias, scores)
@@ -90,7 +91,7 @@ class Attention(nn.Module):
         return weights @ values, weights  # (B, T_q, D_v), (B, T_q, T_k)
 
     def _check(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> None:
-        _check_floating(type(self).__name__, query, keys, values)
+        check_shapes(type(self).__name__, query=(query, "..."), keys=(keys, "..."), values=(values, "..."))
         if (
             (query.ndim, keys.ndim, values.ndim) != (3, 3, 3)
             or query.shape[::2] != (len(keys), self.d_query)
@@ -192,7 +193,7 @@ class SelfAttention(nn.Module):
 
 
 def _check_scores(scores: Tensor, mask: Tensor | None) -> None:
-    _check_floating("A softmax", scores)
+    check_shapes("A softmax", scores=(scores, "..."))
     if mask is None:
         return
     if mask.dtype != torch.bool:
@@ -203,17 +204,14 @@ def _check_scores(scores: Tensor, mask: Tensor | None) -> None:
 def _check_fits(name: str, part: Tensor, scores: Tensor) -> None:
     if name == "bias" and not part.is_floating_point():
         raise TypeError(f"A bias is a real number that is added to a score; got {part.dtype}: did you mean mask?")
-    sizes = zip(reversed(part.shape), reversed(scores.shape), strict=False)
-    if part.ndim > scores.ndim or not all(mine in (1, theirs) for mine, theirs in sizes):
+    if not broadcasts(part, scores.shape):
         raise ValueError(
             f"The {name} must fit the scores (..., queries, keys) = {tuple(scores.shape)}; got {tuple(part.shape)}."
         )
 
 
 def _check_own(layer: SelfAttention, x: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
-    _check_floating("SelfAttention", x)
-    if x.ndim != 3 or x.shape[-1] != layer.d_model:
-        raise ValueError(f"SelfAttention needs x (batch, time, {layer.d_model}); got {tuple(x.shape)}.")
+    check_shapes("SelfAttention", x=(x, f"B T {layer.d_model}"))
     B, T, _ = x.shape
     if mask is not None and mask.shape not in ((B, T), (B, T, T), (1, T, T)):
         raise ValueError(
@@ -224,26 +222,9 @@ def _check_own(layer: SelfAttention, x: Tensor, mask: Tensor | None, bias: Tenso
         raise ValueError(f"One head needs a bias (time, time) = {(T, T)}; got {tuple(bias.shape)}.")
 
 
-def _check_attended(q: Tensor, k: Tensor, v: Tensor) -> None:
-    _check_floating("attend", q, k, v)
-    if min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
-        raise ValueError(
-            "attend needs q (..., queries, d), k (..., keys, d) and v (..., keys, any width); got "
-            f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}."
-        )
-
-
 def _check_equal(d_query: int, d_keys: int) -> None:
     if d_query != d_keys:
         raise ValueError(
             f"A dot product needs query and keys of equal width; got d_query={d_query}, d_keys={d_keys}. "
             "Use GeneralAttention for unequal ones."
-        )
-
-
-def _check_floating(name: str, *vectors: Tensor) -> None:
-    if not all(x.is_floating_point() for x in vectors):
-        raise TypeError(
-            f"{name} computes with vectors of real numbers; got {', '.join(str(x.dtype) for x in vectors)}: "
-            "embed token ids first, or convert with .float()."
         )

@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.attention.multi_head import MultiHead
-from course_lib.attention.norms import LayerNorm, check_width
+from course_lib.attention.norms import LayerNorm
 from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.shapes import check_shapes
 
 ACTIVATIONS = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),  # what GPT-1, GPT-2 and GPT-3 computed
@@ -36,7 +37,7 @@ class FeedForward(nn.Module):
         self.w_1, self.w_2, self.activation = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), activation
 
     def forward(self, x: Tensor) -> Tensor:
-        check_width(self, x, self.w_1.in_features)
+        check_shapes(type(self).__name__, x=(x, f"... {self.w_1.in_features}"))
         return self.w_2(self.activation(self.w_1(x)))  # (B, T, F) inside
 
 
@@ -53,7 +54,7 @@ class GatedFeedForward(nn.Module):
         self.w_out = nn.Linear(d_ff, d_model, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        check_width(self, x, self.w_in.in_features)
+        check_shapes(type(self).__name__, x=(x, f"... {self.w_in.in_features}"))
         return self.w_out(F.silu(self.w_gate(x)) * self.w_in(x))  # (B, T, F) inside
 
 

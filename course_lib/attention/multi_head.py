@@ -14,6 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.attention.attention import attend
 from course_lib.inputs.sequences import check_sizes, transformed, visible
+from course_lib.inputs.shapes import broadcasts, check_shapes
 
 
 class MultiHead(nn.Module):
@@ -212,18 +213,7 @@ def _check_heads(d_model: int, n_heads: int, d_k: int | None, d_v: int | None, *
 
 
 def _check_vectors(layer: MultiHead, x: Tensor, memory: Tensor | None, cache: dict | None) -> None:
-    for name, part in (("x", x), ("memory", memory)):
-        if part is None:
-            continue
-        if not part.is_floating_point():
-            raise TypeError(
-                f"MultiHead computes with vectors of real numbers; {name} is {part.dtype}: embed ids first."
-            )
-        if part.ndim != 3 or part.shape[-1] != layer.d_model or 0 in part.shape or len(part) != len(x):
-            raise ValueError(
-                f"MultiHead needs {name} (batch, time, {layer.d_model}), not empty, and as many memories as x; "
-                f"got {tuple(part.shape)}."
-            )
+    check_shapes("MultiHead", x=(x, f"B+ T+ {layer.d_model}"), memory=(memory, f"B+ T_k+ {layer.d_model}"))
     if cache and cache["k"].shape[:2] != (len(x), layer.n_kv_heads):
         (B, G), wanted = cache["k"].shape[:2], (len(x), layer.n_kv_heads)
         raise ValueError(
@@ -277,8 +267,7 @@ def _check_bias(bias: Tensor | None, *scores: int) -> None:
         return
     if not bias.is_floating_point():
         raise TypeError(f"position_bias must give real numbers, to be added to scores; it gave {bias.dtype}.")
-    sizes = zip(reversed(bias.shape), reversed(scores), strict=False)
-    if bias.ndim > 4 or not all(mine in (1, theirs) for mine, theirs in sizes):
+    if not broadcasts(bias, scores):
         raise ValueError(
             f"position_bias must fit the scores (batch, heads, queries, keys) = {scores}; it gave {tuple(bias.shape)}."
         )

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.shapes import check_shapes
 
 
 def layer_norm(x: Tensor, gain: Tensor, shift: Tensor, eps: float = 1e-5) -> Tensor:
@@ -35,7 +36,7 @@ class LayerNorm(nn.Module):
         self.gain, self.shift, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
 
     def forward(self, x: Tensor) -> Tensor:
-        check_width(self, x, len(self.gain))
+        check_shapes(type(self).__name__, x=(x, f"... {len(self.gain)}"))
         return F.layer_norm(x, self.gain.shape, self.gain, self.shift, self.eps)
 
 
@@ -59,13 +60,5 @@ class RMSNorm(nn.Module):
         self.gain, self.eps = nn.Parameter(torch.ones(d_model)), eps
 
     def forward(self, x: Tensor) -> Tensor:
-        check_width(self, x, len(self.gain))
+        check_shapes(type(self).__name__, x=(x, f"... {len(self.gain)}"))
         return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
-
-
-def check_width(layer: nn.Module, x: Tensor, d_model: int) -> None:
-    """Raise TypeError or ValueError, in words, unless the layer can read x (..., d_model)."""
-    if not x.is_floating_point():
-        raise TypeError(f"{type(layer).__name__} needs vectors of real numbers; got {x.dtype}: embed token ids first.")
-    if not x.ndim or x.shape[-1] != d_model:
-        raise ValueError(f"{type(layer).__name__} needs x of shape (..., {d_model}); got {tuple(x.shape)}.")

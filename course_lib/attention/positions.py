@@ -14,6 +14,7 @@ import torch.nn as nn
 from torch import Tensor
 
 from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.shapes import broadcasts, check_shapes
 
 PAIRINGS = ("neighbours", "halves")
 
@@ -44,7 +45,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoidal(ready, d_model), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        _check_vectors(type(self).__name__, x, self.d_model)
+        check_shapes(type(self).__name__, x=(x, f"... T {self.d_model}"))
         T = x.shape[-2]
         table = self.table if T <= len(self.table) else sinusoidal(T, self.d_model, dtype=x.dtype, device=x.device)
         return x + table[:T].to(x.dtype)  # (B, T, D)
@@ -70,7 +71,7 @@ class LearnedPositions(nn.Module):
         self.places = nn.Embedding(max_len, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
-        _check_vectors(type(self).__name__, x, self.d_model)
+        check_shapes(type(self).__name__, x=(x, f"... T {self.d_model}"))
         _check_taught(x.shape[-2], self.max_len)
         return x + self.places.weight[: x.shape[-2]]  # (B, T, D)
 
@@ -79,12 +80,13 @@ def rotate(x: Tensor, positions: Tensor | None = None, base: float = 10000.0, pa
     """Rotary positions (Su et al., 2021, section 3.4.2): pair i of x_t is turned by the angle t / base^(2i/d).
 
     x (..., T, d), queries or keys, positions (T,) or broadcast to (..., T), 0 to T - 1 where None -> as x. A score of a
-    turned query and a turned key depends on their distance only, so any places will do: negative, broken, far away.
-    pairing: "neighbours" (x_0, x_1), (x_2, x_3) ... is the paper's and GPT-J's; "halves" (x_0, x_d/2), (x_1, x_d/2+1)
-    ... is GPT-NeoX's and LLaMA's. One learns as well as the other, but weights trained with one are wrong with the
-    other. Half precision is turned in full and rounded once. Raises ValueError or TypeError for what does not fit.
+    turned query and a turned key depends on their offset only, so any places will do: negative, broken, far away.
+    pairing: "neighbours" (x_0, x_1), (x_2, x_3) ... is the paper's, GPT-J's and LLaMA's own; "halves" (x_0, x_d/2),
+    (x_1, x_d/2+1) ... is GPT-NeoX's and Hugging Face's LLaMA's, whose rows of W_q and W_k are permuted for it. One
+    learns as well as the other, but weights trained with one are wrong with the other. Half precision is turned in full
+    and rounded once. Raises ValueError or TypeError for what does not fit.
     """
-    _check_vectors("rotate", x)
+    check_shapes("rotate", x=(x, "... T width"))
     _check_pairs("rotate", x.shape[-1])
     positions = torch.arange(x.shape[-2], device=x.device) if positions is None else positions
     _check_turn(x, positions, pairing)
@@ -102,7 +104,7 @@ def clipped_bucket(distance: Tensor, max_distance: int) -> Tensor:
 
     distance (...), whole numbers -> int64 (...) from 0 to 2k, for k = max_distance: 2k + 1 buckets.
     """
-    _check_distance(distance)
+    check_shapes("clipped_bucket", distance=(distance, "int ..."))
     check_sizes("clipped_bucket", max_distance=max_distance)
     return distance.long().clamp(-max_distance, max_distance) + max_distance
 
@@ -113,7 +115,7 @@ def t5_bucket(distance: Tensor, n_buckets: int = 32, max_distance: int = 128, bi
     distance (...), whole numbers -> int64 (...) from 0 to n_buckets - 1; max_distance and beyond share the last one.
     The upper half is for keys after the query; bidirectional=False has every bucket for those before it.
     """
-    _check_distance(distance)
+    check_shapes("t5_bucket", distance=(distance, "int ..."))
     _check_t5(n_buckets, max_distance, 2 if bidirectional else 1)
     distance = distance.long()  # in int8, -128 has no opposite, and in uint8 nothing is below 0
     if bidirectional:
@@ -227,13 +229,6 @@ def _check_length(name: str, length: int) -> None:
         raise ValueError(f"{name} is a number of places, 0 or more; got {length}.")
 
 
-def _check_vectors(name: str, x: Tensor, d: int | None = None) -> None:
-    if not x.is_floating_point():
-        raise TypeError(f"{name} needs vectors of real numbers; got {x.dtype}: embed token ids first.")
-    if x.ndim < 2 or d is not None and x.shape[-1] != d:
-        raise ValueError(f"{name} needs x of shape (..., time, {d or 'width'}); got {tuple(x.shape)}.")
-
-
 def _check_taught(T: int, max_len: int) -> None:
     if T > max_len:
         raise ValueError(
@@ -247,17 +242,11 @@ def _check_turn(x: Tensor, positions: Tensor, pairing: str) -> None:
         raise ValueError(f"pairing must be {' or '.join(map(repr, PAIRINGS))}; got {pairing!r}.")
     if positions.is_complex() or positions.dtype == torch.bool:
         raise TypeError(f"positions are places, whole or real numbers; got {positions.dtype}.")
-    sizes = zip(reversed(positions.shape), reversed(x.shape[:-1]), strict=False)
-    if positions.ndim >= x.ndim or not all(mine in (1, theirs) for mine, theirs in sizes):
+    if not broadcasts(positions, x.shape[:-1]):
         raise ValueError(
             f"positions must be ({x.shape[-2]},) or fit x without its width, {tuple(x.shape[:-1])}; got "
             f"{tuple(positions.shape)}."
         )
-
-
-def _check_distance(distance: Tensor) -> None:
-    if distance.is_floating_point() or distance.is_complex() or distance.dtype == torch.bool:
-        raise TypeError(f"A distance is a whole number, key place - query place; got {distance.dtype}.")
 
 
 def _check_t5(n_buckets: int, max_distance: int, sides: int) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from course_lib.inputs.shapes import check_shapes
+
 
 def reach(read: Callable[[Tensor], Tensor | tuple], x: Tensor, at: int = -1, *, each: bool = False) -> Tensor:
     """|| d out_at / d x_t || for every place t, the root of its mean square over the batch -> (T,).
@@ -20,7 +22,7 @@ def reach(read: Callable[[Tensor], Tensor | tuple], x: Tensor, at: int = -1, *, 
     with dropout at work each call differs, so use eval(). The sequences of a batch must not meet in the model.
     Raises ValueError or TypeError, in words, for an x or an output that is none, and an output that x does not move.
     """
-    _check_input(x)
+    check_shapes("reach", x=(x, "B+ T+ width+"))
     # Without cuDNN, whose recurrent layers have no gradient in eval().
     with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         x = x.detach().clone().requires_grad_()
@@ -43,13 +45,6 @@ def _squares(out: Tensor, x: Tensor, directions: Tensor) -> Tensor:
     except RuntimeError:  # an operation on the way back refuses to be batched, or there is no memory for so many
         one_by_one = (torch.autograd.grad(out, x, one, retain_graph=True)[0] for one in cotangents)
         return sum(grad.to(wide).square().sum(-1) for grad in one_by_one)
-
-
-def _check_input(x: Tensor) -> None:
-    if not x.is_floating_point():
-        raise TypeError(f"reach moves vectors of real numbers; got {x.dtype}: embed token ids, read what comes after.")
-    if x.ndim != 3 or 0 in x.shape:
-        raise ValueError(f"reach needs x (batch, time, width), not empty; got {tuple(x.shape)}.")
 
 
 def _check_output(out: Tensor, x: Tensor, at: int) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from course_lib.attention.attention import padding_mask
 from course_lib.attention.block import Decoder, Encoder
 from course_lib.attention.positions import SinusoidalPositions
-from course_lib.inputs.sequences import check_sizes, map_state, token_ids, visible, whole_lengths
+from course_lib.inputs.sequences import check_partners, check_sizes, map_state, token_ids, visible, whole_lengths
 from course_lib.text.pairs import END, PADDING, START
 
 
@@ -100,7 +100,7 @@ class Transformer(nn.Module):
         self.align = align
 
     def forward(self, source: Tensor, lengths: Tensor | None, target_in: Tensor, mask: Tensor | None = None):
-        _check_partners(source, target_in)
+        check_partners(source, target_in)
         return self._write(target_in, *self._read(source, lengths, mask))
 
     def encode(self, source: Tensor, lengths: Tensor | None = None):
@@ -181,11 +181,6 @@ def _check_shared(shared: bool, source_vocab: int, target_vocab: int) -> None:
         raise ValueError(
             f"A shared embedding needs one vocabulary for both sides; got {source_vocab} and {target_vocab} tokens."
         )
-
-
-def _check_partners(source: Tensor, target_in: Tensor) -> None:
-    if len(source) != len(target_in):
-        raise ValueError(f"Every source needs its target; got {len(source)} sources and {len(target_in)} targets.")
 
 
 def _check_mask(mask: Tensor | None, real: Tensor) -> None:

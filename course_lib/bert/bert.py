@@ -16,6 +16,7 @@ from torch import Tensor
 from course_lib.attention.block import ACTIVATIONS, Block, check_blocks
 from course_lib.attention.norms import LayerNorm
 from course_lib.inputs.sequences import check_sizes, token_ids
+from course_lib.inputs.shapes import check_same_shapes, check_shapes
 from course_lib.weights.bert_weights import check_class, from_bert
 
 
@@ -147,7 +148,7 @@ def filled(build, sizes: dict, weights: dict[str, Tensor]) -> nn.Module:
     """What `build(sizes, weights)` builds, with these weights, not drawn ones; ValueError where they do not fit."""
     with torch.device("meta"):  # no memory yet, and nothing drawn: the weights are there already
         ours = build(sizes, weights)
-    _check_weights(dict(ours.named_parameters()), weights)
+    check_same_shapes("Bert", dict(ours.named_parameters()), weights)
     ours.load_state_dict(weights, assign=True)
     return ours
 
@@ -158,23 +159,12 @@ def _check_text(model: Bert, ids: Tensor, segments: Tensor, mask: Tensor | None)
             f"The text is {ids.shape[1]} pieces long, and this model was taught {model.max_len} places: cut it, as "
             f"`WordPiece.batch(texts, max_len={model.max_len})` does."
         )
-    if segments.shape != ids.shape:
-        raise ValueError(f"segments must have the shape of ids, {tuple(ids.shape)}; got {tuple(segments.shape)}.")
-    if mask is not None and (mask.dtype, mask.shape) != (torch.bool, ids.shape):
-        raise ValueError(
-            f"The mask must be bool, {tuple(ids.shape)}, True at real pieces; got {mask.dtype}, {tuple(mask.shape)}."
-        )
+    check_shapes("Bert", ids=(ids, "int B T"), segments=(segments, "int B T"), mask=(mask, "bool B T"))
 
 
 def _check_pooler(model: Bert) -> None:
     if model.pooler is None:
         raise ValueError("This Bert has no pooler: build it with pooler=True, or read the state at [CLS] yourself.")
-
-
-def _check_weights(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
-    ours, theirs = ({name: tuple(part.shape) for name, part in parts.items()} for parts in (ours, theirs))
-    if differ := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
-        raise ValueError(f"The weights are not those of a Bert of these sizes: {', '.join(differ[:3])} ...")
 
 
 # As published: Devlin et al. (2019, section 3), Wang et al. (2020) as Reimers cut it, Turc et al. (2019, table 1).

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.inputs.sequences import visible
+from course_lib.inputs.shapes import check_shapes
 from course_lib.text.wordpiece import Read, WordPiece, Words
 
 SHARE, KINDS = 0.15, (0.8, 0.1, 0.1)  # chosen; of these [MASK], another piece, left as it is
@@ -126,10 +127,7 @@ def _kinds_of_pieces(tokenizer: WordPiece) -> tuple[Tensor, Tensor]:
 
 
 def _check_masked(ids: Tensor, tokenizer: WordPiece, share: float, kinds: tuple) -> None:
-    if not isinstance(ids, Tensor) or ids.dtype != torch.long:
-        raise TypeError("mask_tokens needs ids (batch, time), int64, as WordPiece.batch gives them.")
-    if ids.ndim != 2:
-        raise ValueError(f"mask_tokens needs ids (batch, time); got {tuple(ids.shape)}.")
+    check_shapes("mask_tokens", ids=(ids, "int64 B T"))
     if not 0 <= share <= 1:
         raise ValueError(f"share is the part of all pieces that is chosen, from 0 to 1; got {share}.")
     if len(kinds) != 3 or min(kinds) < 0 or abs(sum(kinds) - 1) > 1e-6:

@@ -177,21 +177,21 @@ QUIZ = questions("""
     - The tokens' vectors: so all layers know their places.
         Then the values would be turned as well. That is what adding at the input does, for better or worse.
     - The queries alone: it is they that look for distance.
-        A score of a turned query and a key left alone depends on where the query stands, not on how far it is.
+        A score of a turned query and a key left alone depends on where the query stands, not on how far off the key is.
     - Queries, keys and values: so all three have a place.
         The values stay as they are. What is handed on should not depend on the place where it stood.
-    + Queries and keys: so a score tells their distance.
+    + Queries and keys: so a score tells the signed offset.
         Yes. Turning both by their places leaves, in the dot product, the difference of the two angles alone.
 
     learned_beyond: Trained on lengths 8 to 24, learned positions fail at length 48 of the distance task. Why?
-    + No sentence had a place 25, so nothing taught its vector.
-        Yes: no gradient ever reached these vectors. Up to place 24 all is well in the long sentence, too.
-    - Learned vectors know places, and this task asks distances.
-        Within the training length it learns the task to the last symbol: distances can be read off two places.
+    + W_q and W_k never met rows 25 to 48, so they find no pair.
+        Yes: no gradient passed through them with these rows. Up to place 24 all is well in the long sentence, too.
+    - Rows 25 to 48 are random numbers still, and say nothing.
+        So are rows 1 to 24 if you put them back to their start, and with them the reader is as good as before.
+    - Learned rows know places, and this task asks for offsets.
+        Within the training length it learns the task to the last symbol: offsets can be read off two places.
     - A softmax over 48 scores is flatter than one over 24 is.
         Rotary has the same softmax over the same 48 scores, and loses little.
-    - They overfit: a sinusoid with no weights would carry on.
-        A sinusoid has rows for every place, and yet gets about two thirds of length 48 right.
 
     shift_says: PE(p + k) = M_k PE(p). What does that say of sinusoids?
     - One matrix moves all places by all steps.
@@ -205,11 +205,11 @@ QUIZ = questions("""
 
     which_fifth: All are to name the symbol that stands fifth. Which scheme suits a model of one layer?
     - Rotary: from the first symbol to the fifth it is four.
-        Every query stands somewhere else, so the fifth is at another distance from each of them.
+        Every query stands somewhere else, so the fifth is at another offset from each of them.
     + Sinusoids: the fifth symbol's key can say where it is.
-        Yes. It is the same key for all queries. Where only distances are told, one layer does not find it.
+        Yes. It is the same key for all queries. Where only offsets are told, one layer does not find it.
     - T5's bias: it learns a number for each place it sees.
-        It learns a number for each distance, and far ones share theirs. A place is no distance.
+        It learns a number for each offset, and far ones share theirs. A place is no offset.
     - None: a layer counts, since the first one has no past.
         That takes a causal mask. Here every token sees all others, and nothing says which came first.
 """)

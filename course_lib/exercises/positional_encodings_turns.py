@@ -126,7 +126,7 @@ ROTATE = Exercise(
     mistakes=slips("""
         a, b = x[..., 0::2], x[..., 1::2] -> a, b = x.chunk(2, dim=-1)
         torch.stack([first, second], dim=-1).flatten(-2) -> torch.cat([first, second], dim=-1)
-            You pair x_i with x_(i + D/2), as LLaMA does. That is a rotary too; asked are neighbours, (x_0, x_1).
+            You pair x_i with x_(i + D/2), as GPT-NeoX does. That is a rotary too; asked are neighbours, (x_0, x_1).
         a, b = x[..., 0::2], x[..., 1::2] -> a, b = x.chunk(2, dim=-1)
             You take pairs from the two halves of x and lay them back as neighbours: x is shuffled even at place 0.
         torch.stack([first, second], dim=-1).flatten(-2) -> torch.cat([first, second], dim=-1)
@@ -190,11 +190,11 @@ BROKEN = Exercise(
     mistakes=slips("""
         angles.repeat_interleave(2, dim=-1) -> torch.cat([angles, angles], dim=-1)
             The bug is still there. x_0 and x_1 are turned as a pair, each by an angle of its own: that is no turn.
-            The scores of a query and a key now depend on where both stand, not on their distance alone.
+            The scores of a query and a key now depend on where both stand, not on their offset alone.
         angles.repeat_interleave(2, dim=-1) -> torch.cat([angles, angles], dim=-1)
         a, b = x[..., 0::2], x[..., 1::2] -> a, b = x.chunk(2, dim=-1)
         torch.stack([-b, a], dim=-1).flatten(-2) -> torch.cat([-b, a], dim=-1)
-            A whole rotary again, but LLaMA's, which pairs halves. This one's text says neighbours: mend the angles.
+            A whole rotary again, but GPT-NeoX's, which pairs halves. Its text says neighbours: mend the angles.
         a, b = x[..., 0::2], x[..., 1::2] -> a, b = x.chunk(2, dim=-1)
         torch.stack([-b, a], dim=-1).flatten(-2) -> torch.cat([-b, a], dim=-1)
             The same fault turned round: now neighbours share an angle, and halves are partners.

@@ -217,7 +217,7 @@ def t5_buckets(seed, buckets):
     return buckets_of(with_mean(model) if buckets == SET_TO_THE_MEAN else model)
 
 
-# --- left and right, a place as a distance, a stretched clock
+# --- left and right, a place as a distance
 
 
 class Causal(OrderModel):
@@ -267,33 +267,6 @@ TRAINED = {"lengths 8 to 24": (8, 24), "length 20": (20, 20)}
 def constant_distance(seed, lengths, asked):
     """Accuracy of rotary at naming the fifth symbol at length 20, where the fifth is or is not always equally far."""
     return {"accuracy": accuracy(learn(reader("rotary"), ASKED[asked], seed, *TRAINED[lengths]), ASKED[asked], 20)}
-
-
-LONGER = (24, 48, 96, 192)
-
-
-def stretched(model, task, length, factor):
-    """The accuracy of a rotary reader whose places are all multiplied by a factor."""
-    kept, model.attention.turn = model.attention.turn, lambda x: rotate(x, torch.arange(x.shape[-2]) * factor)
-    try:
-        return accuracy(model, task, length)
-    finally:
-        model.attention.turn = kept
-
-
-def stretches_of(model):
-    """A rotary reader on texts up to 192, with places as they are and interpolated into the 24 of its training."""
-    return {
-        "places as they are": {n: stretched(model, distance, n, 1.0) for n in LONGER},
-        "places interpolated": {n: stretched(model, distance, n, 24 / n) for n in LONGER},
-        "six back": stretched(model, partial(distance, back=6), 48, 24 / 48),
-    }
-
-
-@experiment()
-def stretch(seed):
-    """Accuracy of rotary on three back in longer texts, its places as they are or interpolated (Chen et al., 2023)."""
-    return stretches_of(learn(reader("rotary"), distance, seed))
 
 
 # --- a mask that tells the place

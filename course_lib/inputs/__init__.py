@@ -2,6 +2,7 @@
 
 from course_lib.inputs.sequences import (
     autocast_is_on,
+    check_partners,
     check_sequence,
     check_sizes,
     check_text,
@@ -15,10 +16,13 @@ from course_lib.inputs.sequences import (
     visible,
     whole_lengths,
 )
-from course_lib.inputs.shapes import check_shapes
+from course_lib.inputs.shapes import broadcasts, check_same_shapes, check_shapes
 
 __all__ = [
     "autocast_is_on",
+    "broadcasts",
+    "check_partners",
+    "check_same_shapes",
     "check_sequence",
     "check_shapes",
     "check_sizes",

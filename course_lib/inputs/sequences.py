@@ -14,6 +14,8 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
+from course_lib.inputs.shapes import check_shapes
+
 
 def visible(tensor: Tensor) -> bool:
     """Whether the tensor's values can be looked at for nothing: it is a plain one, on the CPU, and the code is running.
@@ -149,10 +151,7 @@ def check_sizes(name: str, **sizes: int) -> None:
 def check_sequence(layer: nn.Module, x: Tensor, *states: Tensor, n_directions: int = 1) -> None:
     """Raise ValueError or TypeError, in words, unless a recurrent layer can read x (B, T, D) from these states."""
     name, weight = type(layer).__name__, next(layer.parameters())
-    if x.ndim != 3 or x.shape[-1] != layer.d_in:
-        raise ValueError(f"{name} reads x of shape (batch, time, {layer.d_in}); got {tuple(x.shape)}.")
-    if 0 in x.shape:
-        raise ValueError(f"{name} needs at least one sequence of at least one step; got x of shape {tuple(x.shape)}.")
+    check_shapes(name, x=(x, f"any B+ T+ {layer.d_in}"))
     shape = (layer.n_layers * n_directions, x.shape[0], layer.d_hidden)
     for state in states:
         if state.shape != shape:
@@ -174,6 +173,12 @@ def check_sequence(layer: nn.Module, x: Tensor, *states: Tensor, n_directions: i
                 f"{name} holds NaN or infinity: look for a division by zero in the data "
                 "or a learning rate that is too high."
             )
+
+
+def check_partners(source: Tensor, target_in: Tensor) -> None:
+    """Raise ValueError, in words, unless there are as many targets as sources."""
+    if len(source) != len(target_in):
+        raise ValueError(f"Every source needs its target; got {len(source)} sources and {len(target_in)} targets.")
 
 
 def map_state(state, change: Callable[[Tensor], Tensor]):

@@ -19,6 +19,7 @@ from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import RMSNorm
 from course_lib.attention.positions import rotate
 from course_lib.inputs.sequences import check_sizes, check_text, text_places, token_ids
+from course_lib.inputs.shapes import check_same_shapes
 from course_lib.language.generate import generate
 from course_lib.weights.llama_weights import from_gguf, from_llama
 
@@ -112,7 +113,7 @@ class Decoder(nn.Module):
     def _filled(cls, sizes: dict, weights: dict[str, Tensor]) -> "Decoder":
         with torch.device("meta"):  # no memory yet, and nothing drawn: the weights are there already
             ours = cls(DecoderConfig(**sizes))
-        _check_weights(dict(ours.named_parameters()), weights)
+        check_same_shapes("Decoder", dict(ours.named_parameters()), weights)
         ours.load_state_dict(weights, assign=True)
         return ours
 
@@ -125,9 +126,3 @@ def _check_sizes(config: DecoderConfig) -> None:
         raise ValueError(f"Equal groups of heads share keys: n_heads must be a multiple of n_kv_heads; got {got}.")
     if (d_head := config.d_head or config.d_model / config.n_heads) % 2:
         raise ValueError(f"Each head turns pairs of numbers: its width must be a whole, even number; got {d_head:g}.")
-
-
-def _check_weights(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
-    ours, theirs = ({name: tuple(part.shape) for name, part in parts.items()} for parts in (ours, theirs))
-    if differ := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
-        raise ValueError(f"The weights are not those of a Decoder of these sizes: {', '.join(differ[:3])} ...")

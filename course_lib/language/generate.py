@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from course_lib.inputs.sequences import reading, select_rows
+from course_lib.inputs.shapes import check_shapes
 from course_lib.recurrent.language_model import COLDEST
 
 
@@ -23,7 +24,7 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
     logits (..., V) -> (..., V). Exactly k stay, also among equals; all of them where k is larger than V. Raises
     ValueError unless k is a whole number, 1 or more.
     """
-    _check_logits(logits)
+    check_shapes("keep_top_k", logits=(logits, "... V+"))
     _check_count("top_k", k, 1)
     best = logits.topk(min(k, logits.shape[-1])).indices  # (..., k)
     kept = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, best, True)  # (..., V)
@@ -38,7 +39,7 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     logits (..., V) -> (..., V), -infinity outside the set. p = 0 keeps the best token, p = 1 all of them. Raises
     ValueError for another p.
     """
-    _check_logits(logits)
+    check_shapes("keep_top_p", logits=(logits, "... V+"))
     _check_share(p)
     if p == 1:
         return logits
@@ -58,7 +59,7 @@ def next_probs(
     every token. Half precision is computed in full; NaN or infinity among the logits makes all of a row NaN. Raises
     ValueError or TypeError for knobs that do not fit.
     """
-    _check_logits(logits)
+    check_shapes("next_probs", logits=(logits, "... V+"))
     _check_temperature(temperature)
     logits = _precise(logits)
     logits = logits - logits.amax(dim=-1, keepdim=True)  # changes no probability; nothing is too large to divide
@@ -200,12 +201,6 @@ def _warn_if_it_slides(length: int, max_len: int) -> bool:
             stacklevel=5,  # whoever called `generate`
         )
     return length > max_len
-
-
-def _check_logits(logits: Tensor) -> None:
-    if not isinstance(logits, Tensor) or not logits.is_floating_point() or not logits.ndim or not logits.shape[-1]:
-        got = (logits.dtype, tuple(logits.shape)) if isinstance(logits, Tensor) else type(logits).__name__
-        raise TypeError(f"Logits must be a tensor (..., vocabulary) of real numbers; got {got}.")
 
 
 def _check_count(name: str, count: int, least: int) -> None:

@@ -13,6 +13,8 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
+from course_lib.inputs.shapes import check_shapes
+
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # a, b, c: steep at 0, so that five rounds are enough
 
 
@@ -113,11 +115,9 @@ def _adam(gradient: Tensor, state: dict, group: dict, eps: float = 1e-8) -> Tens
 
 
 def _check_matrix(matrix: Tensor, rounds: int) -> None:
-    if not matrix.is_floating_point():
-        raise TypeError(f"orthogonalise needs a matrix of real numbers; got {matrix.dtype}.")
-    if matrix.ndim < 2 or 0 in matrix.shape[-2:] or rounds < 0:
-        got = f"{tuple(matrix.shape)}, rounds={rounds}"
-        raise ValueError(f"orthogonalise needs a matrix (..., m, n), not empty, and 0 rounds or more; got {got}.")
+    check_shapes("orthogonalise", matrix=(matrix, "... m+ n+"))
+    if rounds < 0:
+        raise ValueError(f"orthogonalise needs 0 rounds or more; got rounds={rounds}.")
 
 
 def _check_blocks(blocks: nn.Module | None) -> None:

@@ -14,8 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]  # the checkout, where the course is 
 def show_source(*objects, docstring: bool = True) -> None:
     """Show the source of functions, classes or methods of the course, each under its file, line and test.
 
-    `docstring=False` leaves docstrings out, where a slide is short. Raises TypeError for what has no source
-    in the course: builtins, other libraries, lambdas, objects typed in the notebook.
+    What only refuses bad input, a `check_shapes(...)` or another check on a line of its own, is left out: the listing
+    is the formula. `docstring=False` leaves docstrings out, where a slide is short. Raises TypeError for what has no
+    source in the course: builtins, other libraries, lambdas, objects typed in the notebook.
     """
     if not objects:
         raise TypeError("show_source needs a function, class or method of the course, e.g. show_source(rnn_step)")
@@ -42,9 +43,10 @@ def heading(obj) -> str:
 
 
 def code_of(obj, docstring: bool = True) -> str:
-    """The source text of `obj`, not indented; without its docstrings if `docstring` is false."""
+    """The source text of `obj`, not indented, without what only refuses; without docstrings if `docstring` is false."""
     _located(obj)
-    return source_of(obj) if docstring else _without_docstrings(source_of(obj))
+    source = _without_refusals(source_of(obj))
+    return source if docstring else _without_docstrings(source)
 
 
 def source_of(obj) -> str:
@@ -143,6 +145,23 @@ def _relative(file):
     parts = Path(file).parts
     last = len(parts) - 1 - parts[::-1].index("course_lib")
     return "/".join(parts[last:])
+
+
+def _without_refusals(source):
+    """Without the lines that only call a `_check...` or a `check_...`, the rule of experiments' digests."""
+    lines, dropped = source.split("\n"), set()
+    for node in ast.walk(ast.parse(source)):
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            refusing = [part for part in block if _only_refuses(part)] if isinstance(block, list) else []
+            if refusing and len(refusing) < len(block):  # a block needs one line at least
+                dropped.update(line for part in refusing for line in range(part.lineno - 1, part.end_lineno))
+    return "\n".join(line for i, line in enumerate(lines) if i not in dropped)
+
+
+def _only_refuses(node):
+    called = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return name.startswith(("_check", "check_"))
 
 
 def _without_docstrings(source):

@@ -16,7 +16,7 @@ from course_lib.attention.attention import (
     GeneralAttention,
     padding_mask,
 )
-from course_lib.inputs.sequences import map_state, select_rows, token_ids, visible, whole_lengths
+from course_lib.inputs.sequences import check_partners, map_state, select_rows, token_ids, visible, whole_lengths
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.text.pairs import END, PADDING, START
 
@@ -173,7 +173,7 @@ class Seq2Seq(nn.Module):
         self.decoder = Decoder(*sizes) if attention is None else AttentionDecoder(*sizes, attention, input_feeding)
 
     def forward(self, source: Tensor, lengths: Tensor | None, target_in: Tensor, mask: Tensor | None = None):
-        _check_partners(source, target_in)
+        check_partners(source, target_in)
         logits, _, weights = self.decoder(target_in, *self._read(source, lengths, mask))
         return logits, weights
 
@@ -228,11 +228,6 @@ def _check_width(d_hidden: int, bidirectional: bool) -> None:
 def _check_fed(input_feeding: bool, attention: str | None) -> None:
     if input_feeding and attention is None:
         raise ValueError("input_feeding feeds what attention found: choose an attention too.")
-
-
-def _check_partners(source: Tensor, target_in: Tensor) -> None:
-    if len(source) != len(target_in):
-        raise ValueError(f"Every source needs its target; got {len(source)} sources and {len(target_in)} targets.")
 
 
 def _check_mask(mask: Tensor | None, real: Tensor) -> None:

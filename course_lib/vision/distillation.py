@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.inputs.sequences import reading, visible
+from course_lib.inputs.shapes import check_shapes
 
 
 def hard_distillation(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> Tensor:
@@ -63,14 +64,8 @@ def taught_by(teacher: nn.Module, loss: Callable = hard_distillation) -> Callabl
 
 
 def _check_logits(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> None:
-    fits = logits.ndim == 2 and teacher_logits.shape == logits.shape and labels.shape == logits.shape[:1]
-    if not fits or 0 in logits.shape:
-        raise ValueError(
-            "Student and teacher need logits (batch, classes), and labels (batch,), not empty; got "
-            f"{tuple(logits.shape)}, {tuple(teacher_logits.shape)} and {tuple(labels.shape)}."
-        )
-    if labels.is_floating_point() or labels.is_complex():
-        raise TypeError(f"A label is a class, a whole number from 0 on; got {labels.dtype}.")
+    both = {"logits": (logits, "B+ classes+"), "teacher_logits": (teacher_logits, "B+ classes+")}
+    check_shapes("Distillation", **both, labels=(labels, "int B"))
     if visible(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < logits.shape[1]:
         raise ValueError(
             f"Each image needs a label from 0 to {logits.shape[1] - 1}; got {int(labels.min())} ... "

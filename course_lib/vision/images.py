@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.inputs.sequences import autocast_is_on, reading, visible
+from course_lib.inputs.shapes import check_shapes
 
 LARGEST = 32.0  # no standardised image has such values, and an image of whole numbers from 0 to 255 has
 
@@ -114,7 +115,7 @@ def shift(images: Tensor, down: int, right: int) -> Tensor:
 
     images (B, C, H, W) -> as they were. Raises ValueError for other shapes and for half a pixel.
     """
-    _check_four(images)
+    check_shapes("shift", images=(images, "any B C+ height+ width+"))
     _check_steps(down, right)
     down, right = (torch.full((len(images),), steps, device=images.device) for steps in (down, right))
     return _moved(images, down, right)
@@ -126,7 +127,7 @@ def random_shift(images: Tensor, farthest: int, generator: torch.Generator | Non
     Shown to a model that is being trained, it says: where a thing stands does not matter. A convolution knows that by
     its build. Raises ValueError for other shapes than (B, C, H, W) and for farthest below 0.
     """
-    _check_four(images)
+    check_shapes("random_shift", images=(images, "any B C+ height+ width+"))
     _check_at_least("farthest", farthest, 0)
     place = images.device if generator is None else generator.device
     steps = torch.randint(-farthest, farthest + 1, (2, len(images)), generator=generator, device=place)
@@ -216,8 +217,3 @@ def _check_order(images: Tensor, order: Tensor) -> None:
 def _check_steps(*steps: int) -> None:
     if not all(isinstance(step, int) for step in steps):
         raise ValueError(f"Images move by whole pixels; got {', '.join(map(str, steps))}.")
-
-
-def _check_four(images: Tensor) -> None:
-    if images.ndim != 4 or 0 in images.shape[1:]:
-        raise ValueError(f"Images must be (batch, channels, height, width), not empty; got {tuple(images.shape)}.")

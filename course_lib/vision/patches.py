@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.shapes import check_shapes
 
 
 def grid_of(height: int, width: int, patch: int) -> tuple[int, int]:
@@ -20,7 +21,7 @@ def grid_of(height: int, width: int, patch: int) -> tuple[int, int]:
 
 def pad_to_patches(images: Tensor, patch: int) -> Tensor:
     """Zeros below and to the right, until whole patches fit: (B, C, H, W) -> (B, C, h P, w P)."""
-    _check_images(images)
+    check_shapes("pad_to_patches", images=(images, "any B C+ height+ width+"))
     (H, W), (h, w) = images.shape[-2:], grid_of(*images.shape[-2:], patch)
     return F.pad(images, (0, w * patch - W, 0, h * patch - H))
 
@@ -30,7 +31,7 @@ def patchify(images: Tensor, patch: int) -> Tensor:
 
     Raises ValueError where H or W is no multiple of P (`pad_to_patches` makes it one), and for other shapes.
     """
-    _check_images(images)
+    check_shapes("patchify", images=(images, "any B C+ height+ width+"))
     _check_fits(*images.shape[-2:], patch)
     B, C, H, W = images.shape
     cut = images.reshape(B, C, H // patch, patch, W // patch, patch)  # (B, C, h, P, w, P)
@@ -73,7 +74,7 @@ class PatchEmbedding(nn.Module):
         self.project = nn.Linear(channels * patch * patch, d_model)
 
     def forward(self, images: Tensor) -> Tensor:
-        _check_channels(images, self.channels)
+        check_shapes("PatchEmbedding", images=(images, f"any B {self.channels} height+ width+"))
         return self.project(patchify(images, self.patch))  # (B, N, D)
 
     def as_convolution(self) -> nn.Conv2d:
@@ -123,11 +124,6 @@ def place_similarity(places: Tensor, grid: tuple[int, int], before: int = 1) -> 
     return (vectors @ vectors.T).unflatten(1, grid).unflatten(0, grid)  # (h, w, h, w)
 
 
-def _check_images(images: Tensor) -> None:
-    if images.ndim != 4 or 0 in images.shape[1:]:
-        raise ValueError(f"Images must be (batch, channels, height, width), not empty; got {tuple(images.shape)}.")
-
-
 def _check_fits(height: int, width: int, patch: int) -> None:
     check_sizes("patchify", patch=patch)
     if height % patch or width % patch:
@@ -157,23 +153,16 @@ def _check_patches(patches: Tensor, height: int, width: int, channels: int) -> i
 
 
 def _check_seen(patches: Tensor, seen: Tensor) -> None:
-    if seen.dtype != torch.int64:
-        raise TypeError(f"seen must hold whole numbers (batch, n), the patches that are seen, int64; got {seen.dtype}.")
+    check_shapes("only_seen", patches=(patches, "any B N width"), seen=(seen, "int64 B n+"))
     if seen.device != patches.device:
         raise ValueError(f"seen is on {seen.device}, the patches on {patches.device}: move one of them.")
-    B, N = patches.shape[:2]
-    if seen.ndim != 2 or len(seen) != B or not 0 < seen.shape[1] <= N:
+    B, N, _ = patches.shape
+    if seen.shape[1] > N:
         raise ValueError(
             f"seen must be (batch, n), for each of {B} images 1 to {N} of its {N} patches; got {tuple(seen.shape)}."
         )
     if visible(seen) and not 0 <= int(seen.min()) <= int(seen.max()) < N:
         raise ValueError(f"seen must hold patches from 0 to {N - 1}; got {int(seen.min())} ... {int(seen.max())}.")
-
-
-def _check_channels(images: Tensor, channels: int) -> None:
-    if images.ndim == 4 and images.shape[1] != channels:
-        plural = "s" * (channels != 1)
-        raise ValueError(f"This layer was made for {channels} channel{plural}, dimension 1; got {tuple(images.shape)}.")
 
 
 def _check_convolution(layer: nn.Conv2d) -> None:

@@ -6,6 +6,7 @@ Shapes: B batch, H heads, T = 1 + N places with [CLS] first, N = h w patches, P 
 import torch
 from torch import Tensor
 
+from course_lib.inputs.shapes import check_shapes
 from course_lib.vision.patches import patchify, unpatchify
 
 
@@ -66,7 +67,7 @@ def cover(images: Tensor, covered: Tensor, patch: int, value: float = 0.0) -> Te
     the patches that it marks change the answer more than covering others? Raises ValueError for what does not fit.
     """
     patches = patchify(images, patch)  # (B, N, C P P)
-    _check_covered(patches, covered)
+    check_shapes("cover", patches=(patches, "any B N width"), covered=(covered, "bool B N"))
     patches = patches.masked_fill(covered[:, :, None], value)
     return unpatchify(patches, *images.shape[-2:], channels=images.shape[1])
 
@@ -103,16 +104,6 @@ def _check_grid(weights: Tensor, grid: tuple[int, int]) -> None:
 
 
 def _check_scores(scores: Tensor, share: float) -> None:
-    if scores.ndim != 2 or 0 in scores.shape or not 0 < share <= 1:
-        raise ValueError(
-            f"most needs scores (batch, places), not empty, and a share above 0 and at most 1; got "
-            f"{tuple(scores.shape)} and {share}."
-        )
-
-
-def _check_covered(patches: Tensor, covered: Tensor) -> None:
-    if covered.dtype != torch.bool or covered.shape != patches.shape[:2]:
-        raise ValueError(
-            f"What is covered must be bool {tuple(patches.shape[:2])}, True where a patch is painted over; got "
-            f"{covered.dtype}, {tuple(covered.shape)}."
-        )
+    check_shapes("most", scores=(scores, "any B+ places+"))
+    if not 0 < share <= 1:
+        raise ValueError(f"most needs a share above 0 and at most 1; got {share}.")

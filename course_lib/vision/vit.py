@@ -16,6 +16,7 @@ from torch import Tensor
 
 from course_lib.attention.block import ACTIVATIONS, Encoder, check_blocks
 from course_lib.attention.norms import LayerNorm
+from course_lib.inputs.shapes import check_shapes
 from course_lib.vision.images import image_batch
 from course_lib.vision.patches import PatchEmbedding, grid_of, only_seen, pad_to_patches, resize_places
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
@@ -121,7 +122,7 @@ class ViT(nn.Module):
         _check_size(self.config, images)
         images = pad_to_patches(images, self.config.patch_size) if self.config.pad else images
         x = self.embed(images)  # (B, N, D)
-        _check_embedded(self, x)
+        check_shapes("ViT", embedded=(x, f"any B {len(self.places) - 1} {self.places.shape[1]}"))
         x = x + self.places[1:]
         x = x if seen is None else only_seen(x, seen)  # (B, n, D)
         cls = (self.cls + self.places[0]).expand(len(x), 1, -1)  # (B, 1, D)
@@ -190,12 +191,6 @@ def _check_size(config: ViTConfig, images: Tensor) -> None:
             f"This model was made for images of {H} x {W}, and these are {height} x {width}: "
             f"model.resized(({height}, {width})) is a copy with its places interpolated."
         )
-
-
-def _check_embedded(model: ViT, x: Tensor) -> None:
-    if x.shape[1:] != model.places[1:].shape:
-        N, D = model.places[1:].shape
-        raise ValueError(f"The embedding must give (batch, patches, d_model) = (B, {N}, {D}); got {tuple(x.shape)}.")
 
 
 def _check_copied(model) -> ViTConfig:

@@ -89,7 +89,7 @@
     if (!img.alt.trim()) say("the figure has no alternative text");
     const own = Number(img.getAttribute("width")) || img.naturalWidth;
     const scale = Math.min(img.clientWidth, img.clientHeight * img.naturalWidth / img.naturalHeight) / own;
-    if (scale < SMALLEST_FIGURE) say(`the figure is drawn at ${Math.round(scale * 100)} % of its size, too small to read`);
+    if (scale < SMALLEST_FIGURE) say(`the figure is drawn at ${Math.round(scale * 100)} % of its size, too small to read: draw it flatter, figsize=(12, 3.2), or divide the slide`);
   }
 
   // The parts of a slide, from top to bottom: what stands in each block, one by one.
