@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,13 +12,12 @@ import torch.nn.functional as F
 from course_lib.attention.attention import attend, causal_mask
 from course_lib.attention.block import Block
 from course_lib.attention.multi_head import MultiHead
-from course_lib.attention.positions import SinusoidalPositions
-from course_lib.data.order import N_SYMBOLS, N_TOKENS, NOT_ASKED, distance, endless
 from course_lib.exercises import all_exercises, all_quizzes, find
 from course_lib.exercises.transformer import attending, my_attention, my_heads
 from course_lib.exercises.transformer_block import broken_decoder, mended_decoder, my_block, my_mask
+from course_lib.exercises.transformer_build import MyTransformer
+from course_lib.experiments.transformer_ladder import trained
 from course_lib.lesson.judge import judge
-from course_lib.train import cosine
 
 # Other right ways ---------------------------------------------------------------------------------------------
 
@@ -305,53 +305,45 @@ def test_the_lesson_asks_what_its_plan_lists():
     assert asked == {"root_dk", "heads_sum", "who_may_look", "residual_norm", "parallel_training", "cross_align"}
 
 
-class OneHead(nn.Module):
-    """The reader of the model answer: one head of width d_k whose scores are divided by a number."""
-
-    def __init__(self, d_k, divide, start=1.0, d=32):
-        super().__init__()
-        self.embed, self.places = nn.Embedding(N_TOKENS, d), SinusoidalPositions(d)
-        self.answer = nn.Linear(d, N_SYMBOLS)
-        self.w_q = nn.Parameter(start * torch.randn(d, d_k) / math.sqrt(d))
-        self.w_k, self.w_v = (nn.Parameter(torch.randn(d, width) / math.sqrt(d)) for width in (d_k, d))
-        self.divide = divide
-
-    def forward(self, ids):
-        x = self.places(self.embed(ids))  # (B, T, D)
-        scores = (x @ self.w_q) @ (x @ self.w_k).mT / self.divide  # (B, T, T)
-        return self.answer(x + torch.softmax(scores, dim=-1) @ (x @ self.w_v))
-
-
-def learned(d_k, divide, start=1.0, slow=1.0, steps=300, lr=5e-3):
-    """The share of right answers, and the loss at each step; W_q learns `slow` times as fast as the rest."""
-    torch.manual_seed(0)
-    model = OneHead(d_k, divide, start)
-    rest = [weight for name, weight in model.named_parameters() if name != "w_q"]
-    optimiser = torch.optim.Adam([{"params": rest}, {"params": [model.w_q], "lr": lr * slow}], lr=lr)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: cosine(step, steps, 30))
-    losses = []
-    for _, (ids, answers) in zip(range(steps), endless(distance, 24, 16, 16, seed=0), strict=False):
-        optimiser.zero_grad()
-        loss = F.cross_entropy(model(ids).mT, answers, ignore_index=NOT_ASKED)
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-        losses.append(loss.item())
-    ids, answers = distance(300, 16, generator=torch.Generator().manual_seed(99))
-    with torch.no_grad():
-        right = (model(ids).argmax(-1) == answers)[answers != NOT_ASKED].double().mean().item()
-    return right, losses
-
-
 @pytest.mark.slow
 def test_the_model_answer_a_wide_head_needs_the_root_or_a_smaller_and_slower_beginning():
     """At d_k = 512 the worst of ten seeds had 1.00 with the root, the best 0.13 without it."""
-    assert learned(512, math.sqrt(512))[0] >= 0.9
-    assert learned(512, 1)[0] <= 0.4
-    assert learned(512, 1, start=512**-0.5, slow=512**-0.5)[0] >= 0.9
+    assert trained(512, math.sqrt(512))["right"] >= 0.9
+    assert trained(512, 1)["right"] <= 0.4
+    assert trained(512, 1, start=512**-0.5, slow=512**-0.5)["right"] >= 0.9
 
 
 def test_the_model_answer_a_smaller_start_and_slower_steps_are_the_root_itself():
-    short = partial(learned, 64, steps=20)
-    with_root, without = short(8)[1], short(1, start=1 / 8, slow=1 / 8)[1]
+    short = partial(trained, 64, steps=20)
+    with_root, without = short(8)["losses"], short(1, start=1 / 8, slow=1 / 8)["losses"]
     torch.testing.assert_close(torch.tensor(without), torch.tensor(with_root), rtol=1e-4, atol=1e-4)
+
+
+# What is built of it ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [32, 64])
+def test_a_transformer_of_own_parts_takes_any_width_and_no_place_sees_a_later_word(d):
+    torch.manual_seed(0)
+    parts = SimpleNamespace(attention=my_attention, heads=my_heads, mask=my_mask, block=my_block)
+    model = MyTransformer(parts, 9, 11, d=d)
+    source, target = torch.tensor([[4, 5, 6, 0], [7, 8, 4, 5]]), torch.tensor([[1, 4, 5, 6], [1, 7, 8, 9]])
+    other = target.clone()
+    other[:, -1] = 10
+    with torch.no_grad():
+        logits, changed = (model(source, None, ids)[0] for ids in (target, other))
+        padded = model(torch.cat([source, torch.zeros(2, 2, dtype=torch.long)], dim=1), None, target)[0]
+    assert logits.shape == (2, 4, 11)
+    torch.testing.assert_close(changed[:, :-1], logits[:, :-1])
+    assert (changed[:, -1] - logits[:, -1]).abs().max() > 1e-3
+    torch.testing.assert_close(padded, logits)
+
+
+def test_it_writes_its_most_probable_words():
+    torch.manual_seed(0)
+    parts = SimpleNamespace(attention=my_attention, heads=my_heads, mask=my_mask, block=my_block)
+    model, source = MyTransformer(parts, 9, 11, d=32), torch.tensor([[4, 5, 6]])
+    wrote = model.write(source, 3)
+    read = torch.cat([torch.tensor([[1]]), wrote[:, :-1]], dim=1)
+    with torch.no_grad():
+        assert model(source, None, read)[0].argmax(-1).equal(wrote)

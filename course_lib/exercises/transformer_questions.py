@@ -42,9 +42,9 @@ _ASKED = questions("""
         Both have it. They differ in what stands on the way past the parts.
     - An output of one size for any number of blocks
         That is the other one, which ends in a norm. Here the sum may grow, so one more norm stands behind the last.
-    - A norm less for each block, and so fewer weights
+    - A norm less in a block, and so fewer parameters
         Both have a norm for each part. This one has one more, behind the last block.
-    + A way from its top to its input without a norm
+    + A way through all its blocks that meets no norm
         Yes: the sums alone. A gradient can go down that way as it is, past every part and every norm.
 
     parallel_training: What does a decoder do at once in training, and one by one when it translates?
@@ -83,13 +83,13 @@ ROOT = Investigation(  # tests/test_exercises_transformer.py trains a wide head 
         "I said what result would change my mind about the reason, and ran the control that could show it.",
     ),
     answer="""
-        **The question.** Is √d_k needed if W_q begins √d_k times smaller? Then the scores start out the same.
+        **The question.** Is √d_k needed if W_q learns √d_k times more slowly? The lesson shows that a small beginning
+        is enough at width 64 and not at 512, and names Adam's steps as the likely reason.
 
-        **The prediction.** No. Without the root the scores of a wide head are large from the beginning, so each query
-        looks at one place alone, and its softmax hands back next to no gradient. If that is all, a small beginning
-        mends it.
+        **The prediction.** No. If it is the steps that drive the scores apart, then slow steps alone mend it, from the
+        usual beginning as well; and with a small beginning beside them nothing is left for the root to do.
 
-        **What came out.** The reader of the notebook, 300 steps, ten seeds: the share of right answers, mean and
+        **What came out.** The head of the lesson, 300 steps, ten seeds: the share of right answers, mean and
         (range). Guessing gets 0.07.
 
         | what is done | d_k = 4 | d_k = 64 | d_k = 512 |
@@ -101,10 +101,10 @@ ROOT = Investigation(  # tests/test_exercises_transformer.py trains a wide head 
         | both | 0.79 (0.68 to 0.96) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |
         | divided by d_k | 0.62 (0.47 to 0.75) | 0.74 (0.65 to 0.81) | 0.73 (0.62 to 0.84) |
 
-        **I was wrong at 512.** There the small beginning is not enough. Scores that had a spread of 1.5 have one of 12
-        to 16 after twenty steps, where the root leaves it at 2 to 3 (five seeds). Adam moves each weight by about the
-        learning rate, however small the gradient, and a score sums 512 such moves. It takes both: slow steps from the
-        usual beginning do not mend it either.
+        **I was half wrong.** Slow steps from the usual beginning mend nothing: scores that lie far apart at first stay
+        so. At 512 the small beginning alone is not enough either: scores that had a spread of 1.5 have one of 11 to 16
+        after twenty steps, where the root leaves it at 2 to 3 (five seeds). There it takes both. Adam moves each weight
+        by about the learning rate, however small the gradient, and a score sums 512 such moves.
 
         **So.** With both, the numbers of the root come back seed by seed, and that is no accident: to write W_q / √d_k
         in place of W_q is the same model, and Adam's steps shrink with it. The root is one way of doing both at every
