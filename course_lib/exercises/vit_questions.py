@@ -18,7 +18,7 @@ _ASKED = questions("""
         Yes: four times the patches, and four times four the pairs. With patches of one pixel nothing is left to pay it.
 
     embedding_is: Which convolution is the patch embedding, for patches of 16 x 16?
-    + A window of 16, moved by 16, with D channels out
+    + A window of 16 moved by 16, with D channels out
         Yes. Windows that do not overlap are patches, and each window's weights are a column of E.
     - A window of 16, moved by 1, with D channels out
         Those windows overlap: there would be a token for every pixel.
