@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from course_lib import exercises
 from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, questions
 from course_lib.exercises.probes import Case, fresh, not_finite, on, same, tensors
 from course_lib.exercises.slips import Slip, slips
+from course_lib.exercises.transformer_build import MyTransformer
 from course_lib.lesson import limits
 from course_lib.lesson.judge import judge
 from course_lib.lesson.syllabus import LISTED
@@ -492,3 +494,21 @@ def test_a_malformed_exercise_is_refused_in_words(field, value, error):
 def test_a_malformed_question_is_refused_in_words(options, correct, error):
     with pytest.raises(ValueError, match=error):
         Quiz("key", "Which?", options, correct)
+
+
+@pytest.mark.parametrize("d", [32, 64])
+def test_a_transformer_of_own_parts_takes_any_width_and_no_place_sees_a_later_word(d):
+    """MyHeads, MyCross, MyTransformer: built of the solutions, padding and later words change nothing, at any width."""
+    torch.manual_seed(0)
+    parts = SimpleNamespace(**{name: find(f"my_{name}").solution for name in ("attention", "heads", "mask", "block")})
+    model = MyTransformer(parts, 9, 11, d=d)
+    source, target = torch.tensor([[4, 5, 6, 0], [7, 8, 4, 5]]), torch.tensor([[1, 4, 5, 6], [1, 7, 8, 9]])
+    other = target.clone()
+    other[:, -1] = 10
+    with torch.no_grad():
+        logits, changed = (model(source, None, ids)[0] for ids in (target, other))
+        padded = model(torch.cat([source, torch.zeros(2, 2, dtype=torch.long)], dim=1), None, target)[0]
+    assert logits.shape == (2, 4, 11)
+    torch.testing.assert_close(changed[:, :-1], logits[:, :-1])
+    assert (changed[:, -1] - logits[:, -1]).abs().max() > 1e-3
+    torch.testing.assert_close(padded, logits)

@@ -322,23 +322,6 @@ def test_the_model_answer_a_smaller_start_and_slower_steps_are_the_root_itself()
 # What is built of it ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [32, 64])
-def test_a_transformer_of_own_parts_takes_any_width_and_no_place_sees_a_later_word(d):
-    torch.manual_seed(0)
-    parts = SimpleNamespace(attention=my_attention, heads=my_heads, mask=my_mask, block=my_block)
-    model = MyTransformer(parts, 9, 11, d=d)
-    source, target = torch.tensor([[4, 5, 6, 0], [7, 8, 4, 5]]), torch.tensor([[1, 4, 5, 6], [1, 7, 8, 9]])
-    other = target.clone()
-    other[:, -1] = 10
-    with torch.no_grad():
-        logits, changed = (model(source, None, ids)[0] for ids in (target, other))
-        padded = model(torch.cat([source, torch.zeros(2, 2, dtype=torch.long)], dim=1), None, target)[0]
-    assert logits.shape == (2, 4, 11)
-    torch.testing.assert_close(changed[:, :-1], logits[:, :-1])
-    assert (changed[:, -1] - logits[:, -1]).abs().max() > 1e-3
-    torch.testing.assert_close(padded, logits)
-
-
 def test_it_writes_its_most_probable_words():
     torch.manual_seed(0)
     parts = SimpleNamespace(attention=my_attention, heads=my_heads, mask=my_mask, block=my_block)
