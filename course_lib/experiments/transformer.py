@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sacrebleu.metrics import BLEU
 from torch import nn
 
 from course_lib.attention.attention import SelfAttention
@@ -22,7 +23,6 @@ from course_lib.attention.transformer import PlacedEmbedding, Transformer
 from course_lib.data import dates, grammar
 from course_lib.data.order import N_SYMBOLS
 from course_lib.experiments import each, experiment
-from course_lib.experiments.seq2seq import bleu
 from course_lib.recurrent.lstm import LSTM
 from course_lib.text.pairs import PADDING, batches, masked_loss
 from course_lib.text.tokenizers import WordTokenizer
@@ -114,12 +114,18 @@ def measures(translator, watched, seed):
     return found | {"AER": error_rate(date_lists().mixed, translator.attention(date_lists().mixed))}
 
 
+def bleu(said, pairs):
+    """BLEU of what was said, lists of words, against the right translations."""
+    right = [" ".join(pair.target) for pair in pairs]
+    return BLEU(tokenize="none", force=True).corpus_score([" ".join(words) for words in said], [right]).score
+
+
 def translated(translator):
     """Exact match and BLEU of 250 test lists of each number of dates, 1 to 6."""
     tests = date_lists().tests
     said = [translator.translate([pair.source for pair in pairs]) for pairs in tests]
-    right = [[pair.target for pair in pairs] for pairs in tests]
-    return {"exact": list(map(exact_match, said, right)), "BLEU": list(map(bleu, said, right))}
+    exact = [exact_match(mine, [pair.target for pair in pairs]) for mine, pairs in zip(said, tests, strict=True)]
+    return {"exact": exact, "BLEU": [bleu(mine, pairs) for mine, pairs in zip(said, tests, strict=True)]}
 
 
 # --- what it looks at
@@ -286,7 +292,7 @@ def grammar_race(seed, model, budget):
     else:
         looks = one.attention(asked)
     return {
-        "BLEU": bleu(said, [pair.target for pair in asked]),
+        "BLEU": bleu(said, asked),
         "exact": exact_match(said, [pair.target for pair in asked]),
         "AER": error_rate(asked, looks, either_alignment),
         "seconds": seconds,
