@@ -218,15 +218,6 @@ def sense_sentences(pieces):
     return read, F.one_hot((read.ids == word[:, None]).int().argmax(dim=1), read.ids.shape[1]).bool()
 
 
-def content_words(read, pieces):
-    """Which pieces belong to words that tell something: no [CLS], no mark, no stop word of scikit-learn's: (96, T)."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    tells = [piece.startswith("##") or piece.isalpha() and len(piece) > 1 and piece not in ENGLISH_STOP_WORDS
-             for piece in pieces.vocab]  # fmt: skip
-    return torch.tensor(tells)[read.ids] & (read.words >= 0)
-
-
 def agreement(vectors):
     """How often the nearest of a word's other 7 sentences has the same sense: (96, D) -> (12,), a word each."""
     same = torch.arange(8) // 4 == torch.arange(8)[:, None] // 4  # four of each sense
