@@ -141,7 +141,7 @@ def divergence(p, q):
 
 @torch.no_grad()
 def measured(model):
-    """Bits saved against single counts, the same with pieces exchanged, each head's look at the two beside the blank."""
+    """Bits saved against single counts, the same with pieces exchanged, and how much each head looks beside a blank."""
     rows, at = blanks()
     base, answers = bits(counted()["single pieces"], answers_of(rows, at)), answers_of(rows, at)
     read, places = hidden(rows, at)
@@ -192,33 +192,54 @@ def first_steps(seed, pre_norm, rate, steps):
 
 # --- the same training, seen from a few sentences
 
-SENTENCES = (
-    "good my [MASK] , what say you to this ?",
-    "i pray you , tell [MASK] what it is .",
-    "thou art a [MASK] , and i will not go to thee .",
-    "draw thy [MASK] , and fight with me !",
-    "the king is dead , and long live the [MASK] !",
-)
+# Five of 260 short lines of the test plays, chosen among those whose blank the stored BERT fills as Shakespeare did.
+SENTENCES = {
+    "My worthy [MASK], Your noble friends do lack you.": "lord",
+    "When the moon shone, we did [MASK] see the candle.": "not",
+    "Why dost [MASK] laugh? it fits not with this hour.": "thou",
+    "So do I, my lord: They [MASK] entirely welcome.": "are",
+    "Speak, if you can: [MASK] are you?": "what",
+}
 BEST, SHOWN = {"rate": 4e-3, "pre_norm": True, "steps": 1200}, 6
 FRAMES = (0, 25, 50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1200)
 
 
 @cache
 def read_sentences():
-    """Each of the sentences in pieces, (1, T), and the place of its blank."""
+    """Each of the sentences in pieces, (1, T), and the place of its blank, (1,)."""
     read = [pieces_of_plays().encode(text)[None] for text in SENTENCES]
     return [(ids, (ids[0] == pieces_of_plays().mask).nonzero()[:, 0]) for ids in read]
 
 
+def likeliest(said, answer):
+    """The likeliest pieces of a distribution (V,), their probabilities, and that of the right one."""
+    vocab, (p, at) = pieces_of_plays().vocab, said.topk(SHOWN)
+    return {"pieces": [vocab[i] for i in at], "p": p, "right": said[vocab.index(answer)]}
+
+
 @torch.no_grad()
 def fillings(model):
-    """For each sentence the likeliest pieces, their probabilities, and the blank's look at every piece by each head."""
+    """For each sentence the likeliest pieces, and each head's look from the blank at every piece."""
     found = []
-    for ids, at in read_sentences():
+    for (ids, at), answer in zip(read_sentences(), SENTENCES.values(), strict=True):
         with capture(model, "*.attention.weights") as heard:
-            p, pieces = model(ids, at).softmax(-1)[0].topk(SHOWN)
+            said = model(ids, at).softmax(-1)[0]
         looks = torch.stack([layer[0][0, :, at[0]] for layer in heard.values()])  # (layers, heads, T)
-        found.append({"pieces": [pieces_of_plays().vocab[i] for i in pieces], "p": p, "looks": looks})
+        found.append(likeliest(said, answer) | {"looks": looks})
+    return found
+
+
+@experiment(seeds=[0], cpus=ONE, files=PLAYS_BERT)
+@torch.no_grad()
+def in_the_end(seed):
+    """What fills the same five blanks: counts of single pieces, counts given both neighbours, and the stored BERT."""
+    model, found = stored.load("plays_bert")[0], {}
+    for text, (ids, at), answer in zip(SENTENCES, read_sentences(), SENTENCES.values(), strict=True):
+        read = pieces_of_plays().batch([text])
+        said = model(*read[:3], at + 1)[0].softmax(-1)[0]  # [CLS] stands before
+        found[text] = {"single pieces": likeliest(single_counts(), answer),
+                       "both neighbours": likeliest(neighbour_counts(ids, at)[0], answer),
+                       "stored BERT": likeliest(said, answer)}  # fmt: skip
     return found
 
 

@@ -443,6 +443,7 @@ def search_names(seed):
 # --- one word in two senses, layer by layer
 
 
+@cache
 @torch.no_grad()
 def sense_states():
     """MiniLM's states of the 96 sentences in all layers, (7, 96, T, 384), and what was read."""
@@ -485,11 +486,15 @@ def apart(states, word):
     return (between / (own - means[:, :, :, None]).norm(dim=-1).mean((2, 3))).T
 
 
-@experiment(each(word=["bank", "match", "spring", "plant"]), seeds=[0], cpus=ONE)
-def drift(seed, word):
-    """Where a word of two senses stands in its eight sentences in each of seven layers, on two axes fixed for all."""
-    states, _, places = sense_states()
-    own = states[:, places][:, [row.word == word for row in senses.rows()]]  # (7, 8, 384)
-    own = own - own.mean(1, keepdim=True)  # seen from the middle of the eight
-    _, lengths, axes = torch.linalg.svd(own.flatten(0, 1), full_matrices=False)
-    return {"positions": own @ axes[:2].T, "share": (lengths[:2] ** 2).sum() / (lengths**2).sum()}
+@experiment(seeds=[0], cpus=ONE)
+def drift(seed):
+    """Where each of twelve words stands in its eight sentences in each of seven layers, on two axes fixed for all."""
+    states, _, word = sense_states()
+    ratio, found = apart(states, word), {}
+    for i, name in enumerate(senses.WORDS):
+        own = states[:, word].unflatten(1, (12, 8))[:, i]  # (7, 8, 384)
+        own = own - own.mean(1, keepdim=True)  # seen from the middle of the eight
+        _, lengths, axes = torch.linalg.svd(own.flatten(0, 1), full_matrices=False)
+        found[name] = {"positions": own @ axes[:2].T, "apart": ratio[i],
+                       "share": lengths[:2].square().sum() / lengths.square().sum()}  # fmt: skip
+    return found
