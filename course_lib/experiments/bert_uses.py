@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from functools import cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import torch
@@ -472,25 +472,31 @@ def senses_by_layer(seed):
             for at in places.values()]  # fmt: skip
     found = {name: [float(one.mean()) for one in layers] for name, layers in found.items()}
     counted = {name: agreement(bag).mean() for name, bag in zip(places, bags, strict=True) if name != "the word"}
-    return {"layers": found, "counted": counted, "chance": 3 / 7, "apart": apart(states, word).mean(0)}
+    ratio = apart(states, word)
+    return {"layers": found, "counted": counted, "chance": 3 / 7,
+            "apart": {"senses": ratio[0].mean(0), "other halves": ratio[1:].mean((0, 1))}}  # fmt: skip
 
 
 def apart(states, word):
-    """Between the senses over within them: the distance of the two means over the states' distance from their mean.
+    """Between two halves of a word's eight sentences over within them: distance of the means over distance from them.
 
-    (12, 7): of each word in each layer, of the word's own states.
+    Of the word's own states; (35, 12, 7): the halves are the two senses, then the 34 other ways to halve; word; layer.
     """
-    own = states[:, word].view(len(states), 12, 2, 4, -1)  # (layers, words, senses, sentences, D)
-    means = own.mean(3)
-    between = (means[:, :, 0] - means[:, :, 1]).norm(dim=-1)
-    return (between / (own - means[:, :, :, None]).norm(dim=-1).mean((2, 3))).T
+    own, ways = states[:, word].unflatten(1, (12, 8)), [(0, *rest) for rest in combinations(range(1, 8), 3)]
+    found = []
+    for one in ways:  # the first is (0, 1, 2, 3)
+        halves = own[:, :, [*one, *(set(range(8)) - set(one))]].unflatten(2, (2, 4))  # (7, 12, 2, 4, D)
+        means = halves.mean(3, keepdim=True)
+        within = (halves - means).norm(dim=-1).mean((2, 3))
+        found.append(((means[:, :, 0] - means[:, :, 1]).norm(dim=-1)[..., 0] / within).T)
+    return torch.stack(found)
 
 
 @experiment(seeds=[0], cpus=ONE)
 def drift(seed):
     """Where each of twelve words stands in its eight sentences in each of seven layers, on two axes fixed for all."""
     states, _, word = sense_states()
-    ratio, found = apart(states, word), {}
+    ratio, found = apart(states, word)[0], {}
     for i, name in enumerate(senses.WORDS):
         own = states[:, word].unflatten(1, (12, 8))[:, i]  # (7, 8, 384)
         own = own - own.mean(1, keepdim=True)  # seen from the middle of the eight
