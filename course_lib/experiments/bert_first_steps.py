@@ -214,7 +214,7 @@ def read_sentences():
 def likeliest(said, answer):
     """The likeliest pieces of a distribution (V,), their probabilities, and that of the right one."""
     vocab, (p, at) = pieces_of_plays().vocab, said.topk(SHOWN)
-    return {"pieces": [vocab[i] for i in at], "p": p, "right": said[vocab.index(answer)]}
+    return {"pieces": [vocab[i] for i in at], "p": p.round(decimals=4), "right": said[vocab.index(answer)]}
 
 
 @torch.no_grad()
@@ -225,7 +225,7 @@ def fillings(model):
         with capture(model, "*.attention.weights") as heard:
             said = model(ids, at).softmax(-1)[0]
         looks = torch.stack([layer[0][0, :, at[0]] for layer in heard.values()])  # (layers, heads, T)
-        found.append(likeliest(said, answer) | {"looks": looks})
+        found.append(likeliest(said, answer) | {"looks": looks.round(decimals=4)})
     return found
 
 

@@ -1,10 +1,10 @@
-"""Lesson 08's uses: fine-tuning against fresh twins and rules on equal input, search against counting words, senses."""
+"""Lesson 08's uses: fine-tuning against fresh twins and rules on equal input, search against counting words."""
 
 import math
 import re
 from collections import Counter, defaultdict
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from course_lib.bert.bert import Bert, mean_state
 from course_lib.bert.bert_heads import Head, SpanFinder, Tagger
 from course_lib.bert.bert_labels import IGNORED, best_span, first_pieces, label_loss
 from course_lib.bert.masked_words import texts_in_order
-from course_lib.data import emoji, play_tasks, plays, senses
+from course_lib.data import emoji, play_tasks, plays
 from course_lib.data.baselines import bag_of_words, right
 from course_lib.data.play_baselines import f1
 from course_lib.experiments import each, experiment
@@ -23,7 +23,6 @@ from course_lib.experiments.bert import (
     ONE,
     PLAYS_BERT,
     SIZES,
-    agreement,
     drawn_names,
     draws,
     emoji_states,
@@ -31,7 +30,6 @@ from course_lib.experiments.bert import (
     name_states,
     pieces_of_plays,
     read_out,
-    sense_sentences,
 )
 from course_lib.recipes import stored
 from course_lib.train import cosine
@@ -342,13 +340,6 @@ def searched():
     return meanings(texts), Bm25(texts)
 
 
-def search(question, n=5, by="meaning"):
-    """The n passages nearest to a question, with their scores: by meaning (cosine), or by words (BM25)."""
-    vectors, counting = searched()
-    scores = vectors @ meanings([question])[0] if by == "meaning" else counting(question)
-    return [(passages()[i], float(scores[i])) for i in scores.topk(n).indices.tolist()]
-
-
 # --- search, scored
 
 
@@ -440,67 +431,12 @@ def search_names(seed):
     return compared([name for name, _ in drawn], [row.name for row in rows], right, seed)
 
 
-# --- one word in two senses, layer by layer
-
-
-@cache
-@torch.no_grad()
-def sense_states():
-    """MiniLM's states of the 96 sentences in all layers, (7, 96, T, 384), and what was read."""
-    model, pieces = real()
-    read_them, word = sense_sentences(pieces)
-    return torch.stack(model.layers(read_them.ids, read_them.segments, read_them.mask)), read_them, word
+# --- the words around a word
 
 
 def content_places(read_them, word):
-    """Where in the sentences a content word stands that is not the word that is asked about: bool (96, T)."""
+    """Where in MiniLM's pieces (`Read`) a content word stands, without that at `word`, bool (B, T): bool (B, T)."""
     vocab = real()[1].vocab
     kept = torch.tensor([[bool(content_words(vocab[i])) or vocab[i].startswith("##") for i in row]
                          for row in read_them.ids.tolist()])  # fmt: skip
     return kept & (read_them.words >= 0) & ~word
-
-
-@experiment(seeds=[0], cpus=ONE)
-def senses_by_layer(seed):
-    """How often the nearest sentence has the same sense, by layer: at the word, and over the words around it."""
-    states, read_them, word = sense_states()
-    places = {"the word": word, "the whole sentence": read_them.words >= 0,
-              "content words, without the word": content_places(read_them, word)}  # fmt: skip
-    found = {name: [agreement((layer * at[..., None]).sum(1) / at.sum(1, keepdim=True)) for layer in states]
-             for name, at in places.items()}  # fmt: skip
-    bags = [torch.zeros(96, 30_522).scatter(1, read_them.ids * at, 1.0).index_fill(1, torch.tensor([0]), 0.0)
-            for at in places.values()]  # fmt: skip
-    found = {name: [float(one.mean()) for one in layers] for name, layers in found.items()}
-    counted = {name: agreement(bag).mean() for name, bag in zip(places, bags, strict=True) if name != "the word"}
-    ratio = apart(states, word)
-    return {"layers": found, "counted": counted, "chance": 3 / 7,
-            "apart": {"senses": ratio[0].mean(0), "other halves": ratio[1:].mean((0, 1))}}  # fmt: skip
-
-
-def apart(states, word):
-    """Between two halves of a word's eight sentences over within them: distance of the means over distance from them.
-
-    Of the word's own states; (35, 12, 7): the halves are the two senses, then the 34 other ways to halve; word; layer.
-    """
-    own, ways = states[:, word].unflatten(1, (12, 8)), [(0, *rest) for rest in combinations(range(1, 8), 3)]
-    found = []
-    for one in ways:  # the first is (0, 1, 2, 3)
-        halves = own[:, :, [*one, *(set(range(8)) - set(one))]].unflatten(2, (2, 4))  # (7, 12, 2, 4, D)
-        means = halves.mean(3, keepdim=True)
-        within = (halves - means).norm(dim=-1).mean((2, 3))
-        found.append(((means[:, :, 0] - means[:, :, 1]).norm(dim=-1)[..., 0] / within).T)
-    return torch.stack(found)
-
-
-@experiment(seeds=[0], cpus=ONE)
-def drift(seed):
-    """Where each of twelve words stands in its eight sentences in each of seven layers, on two axes fixed for all."""
-    states, _, word = sense_states()
-    ratio, found = apart(states, word)[0], {}
-    for i, name in enumerate(senses.WORDS):
-        own = states[:, word].unflatten(1, (12, 8))[:, i]  # (7, 8, 384)
-        own = own - own.mean(1, keepdim=True)  # seen from the middle of the eight
-        _, lengths, axes = torch.linalg.svd(own.flatten(0, 1), full_matrices=False)
-        found[name] = {"positions": own @ axes[:2].T, "apart": ratio[i],
-                       "share": lengths[:2].square().sum() / lengths.square().sum()}  # fmt: skip
-    return found
