@@ -7,12 +7,11 @@ from torch import nn
 
 from course_lib.attention.norms import LayerNorm
 from course_lib.data import plays
-from course_lib.experiments import each, experiment
+from course_lib.experiments import experiment
 from course_lib.experiments.bert import (
     CPU,
     ONE,
     PLAYS_BERT,
-    ROW,
     Pupil,
     asked_loss,
     draws,
@@ -26,9 +25,9 @@ from course_lib.show.record import capture
 from course_lib.train import cosine, fit
 
 DEAR = (0, 1, 2)  # the seeds of what takes a quarter of a minute or more
-BLANKS = 800  # rows of unread plays with one blank each
-RATES = (1e-3, 2e-3, 4e-3, 8e-3)
-LOOKS = (0, 25, 50, 100, 150, 200, 250, 300, 400, 500, 600)  # steps after which is measured
+BLANKS, STEP = 800, 1536  # rows of unread plays with one blank each; pieces a step, however long the rows
+LOOKS = (0, 50, 100, 150, 200, 250, 300, 400, 500, 750, 1000)  # steps after which is measured
+
 
 # --- the model and what is asked
 
@@ -56,9 +55,9 @@ def pieces_in(split):
 
 
 @cache
-def blanks(split="test", length=ROW):
-    """Rows out of all plays of a split, (BLANKS, length), and the place of the one blank in each, not at an end."""
-    ids, generator = pieces_in(split), draws(1)
+def blanks(length):
+    """Rows out of all test plays, (BLANKS, length), and the place of the one blank in each, not at an end."""
+    ids, generator = pieces_in("test"), draws(1)
     rows = ids[torch.randint(len(ids) - length, (BLANKS, 1), generator=generator) + torch.arange(length)]
     return rows, torch.randint(1, length - 1, (BLANKS,), generator=generator)
 
@@ -120,9 +119,9 @@ def neighbour_counts(rows, at, strength=20):
 
 
 @cache
-def counted():
+def counted(length):
     """What the two ways of counting say of the test blanks: name -> p, (BLANKS, V)."""
-    rows, at = blanks()
+    rows, at = blanks(length)
     return {"single pieces": single_counts().expand(len(rows), -1), "both neighbours": neighbour_counts(rows, at)}
 
 
@@ -140,10 +139,10 @@ def divergence(p, q):
 
 
 @torch.no_grad()
-def measured(model):
+def measured(model, length):
     """Bits saved against single counts, the same with pieces exchanged, and how much each head looks beside a blank."""
-    rows, at = blanks()
-    base, answers = bits(counted()["single pieces"], answers_of(rows, at)), answers_of(rows, at)
+    rows, at = blanks(length)
+    base, answers = bits(counted(length)["single pieces"], answers_of(rows, at)), answers_of(rows, at)
     read, places = hidden(rows, at)
     with capture(model, "*.attention.weights") as heard:
         said = model(read, places).softmax(-1)
@@ -158,21 +157,21 @@ def measured(model):
             for how, some in changed.items()
         },
         "heads": beside.mean(0),
-        **{f"from {name}": divergence(p, said) for name, p in counted().items()},
+        **{f"from {name}": divergence(p, said) for name, p in counted(length).items()},
     }
 
 
-def trained(seed, rate, pre_norm, steps, looks, look):
-    """The small BERT after so many steps, and what `look(model)` saw on the way, after each number of steps in looks.
+def trained(seed, length, pre_norm, rate, steps, look):
+    """The small BERT after so many steps, and what `look(model)` saw after those numbers of steps that are in LOOKS.
 
-    AdamW; the rate rises for 50 steps and falls along a cosine to a tenth; 64 rows of 24 pieces a step, as `pupil`.
+    AdamW; the rate rises for 50 steps and falls along a cosine to a tenth; as many pieces a step, however long a row.
     """
-    pieces = pieces_of_plays()
     torch.manual_seed(seed)
-    generator, model = draws(seed), Learner(len(pieces), pre_norm)
-    batches = (questions(rows, "hidden", generator) for rows in windows(pieces_in("train"), 64, ROW, seed))
-    found = fit(model, batches, asked_loss, steps=steps, lr=rate, schedule=partial(cosine, warmup=50), device=CPU,
-                watch=lambda step: look(model) if step in looks else None, watch_every=25, progress=False)  # fmt: skip
+    generator, model = draws(seed), Learner(len(pieces_of_plays()), pre_norm)
+    rows = windows(pieces_in("train"), STEP // length, length, seed)
+    found = fit(model, (questions(some, "hidden", generator) for some in rows), asked_loss, steps=steps, lr=rate,
+                schedule=partial(cosine, warmup=50), device=CPU, progress=False, watch_every=50,
+                watch=lambda step: look(model) if step in LOOKS else None)  # fmt: skip
     return model, {step: seen for step, seen in found.watched if seen is not None}
 
 
@@ -181,27 +180,40 @@ def by_step(seen):
     return {"steps": list(seen)} | {name: [one[name] for one in seen.values()] for name in next(iter(seen.values()))}
 
 
-@experiment(each(pre_norm=[False, True], rate=RATES, steps=[600]), seeds=DEAR, cpus=ONE)
-def first_steps(seed, pre_norm, rate, steps):
+# One change at a time from the first: norm, rate, length of the rows; then the long rows of `pupil`, for longer too.
+SWEEP = [
+    {"length": 8, "pre_norm": False, "rate": 4e-3, "steps": 500},
+    {"length": 8, "pre_norm": True, "rate": 4e-3, "steps": 500},
+    {"length": 8, "pre_norm": False, "rate": 2e-3, "steps": 500},
+    {"length": 8, "pre_norm": False, "rate": 8e-3, "steps": 500},
+    {"length": 12, "pre_norm": False, "rate": 4e-3, "steps": 500},
+    {"length": 24, "pre_norm": False, "rate": 4e-3, "steps": 500},
+    {"length": 24, "pre_norm": True, "rate": 4e-3, "steps": 500},
+    {"length": 24, "pre_norm": False, "rate": 2e-3, "steps": 1000},
+]
+
+
+@experiment(SWEEP, seeds=DEAR, cpus=ONE)
+def first_steps(seed, length, pre_norm, rate, steps):
     """Bits that a small BERT saves against single counts, and how much of its look a blank gives its neighbours."""
-    _, seen = trained(seed, rate, pre_norm, steps, LOOKS, measured)
+    _, seen = trained(seed, length, pre_norm, rate, steps, partial(measured, length=length))
     curves = by_step(seen)
     largest = [float(heads.max()) for heads in curves["heads"]]
-    return curves | {"largest head": largest, "in the end": curves["saved"][-1], "looks in the end": largest[-1]}
+    return curves | {"largest head": largest, "even": 2 / length, "in the end": curves["saved"][-1],
+                     "looks in the end": largest[-1]}  # fmt: skip
 
 
 # --- the same training, seen from a few sentences
 
-# Five of 260 short lines of the test plays, chosen among those whose blank the stored BERT fills as Shakespeare did.
+# Out of 260 short lines of the test plays, chosen where the stored BERT fills the blank as Shakespeare did.
 SENTENCES = {
-    "My worthy [MASK], Your noble friends do lack you.": "lord",
-    "When the moon shone, we did [MASK] see the candle.": "not",
-    "Why dost [MASK] laugh? it fits not with this hour.": "thou",
-    "So do I, my lord: They [MASK] entirely welcome.": "are",
-    "Speak, if you can: [MASK] are you?": "what",
+    "My worthy [MASK], Your noble friends do": "lord",
+    "moon shone, we did [MASK] see": "not",
+    "Why dost [MASK] laugh?": "thou",
+    "my lord: They [MASK] entirely": "are",
+    "if you can: [MASK] are you?": "what",
 }
-BEST, SHOWN = {"rate": 4e-3, "pre_norm": True, "steps": 1200}, 6
-FRAMES = (0, 25, 50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1200)
+BEST, SHOWN = {"length": 8, "pre_norm": True, "rate": 4e-3, "steps": 1000}, 6
 
 
 @cache
@@ -246,7 +258,8 @@ def in_the_end(seed):
 @experiment(seeds=DEAR, cpus=ONE)
 def through_training(seed):
     """What a small BERT fills into five blanks as it trains, where they look, and how far it is from two countings."""
-    _, seen = trained(seed, **BEST, looks=FRAMES, look=lambda model: measured(model) | {"sentences": fillings(model)})
+    look = partial(measured, length=BEST["length"])
+    _, seen = trained(seed, **BEST, look=lambda model: look(model) | {"sentences": fillings(model)})
     return by_step(seen)
 
 
@@ -254,7 +267,7 @@ def through_training(seed):
 def counting_or_reading(seed):
     """Bits saved in unread plays by counting both neighbours, and by the stored BERT with those, 24 or 61 pieces."""
     model, wide = stored.load("plays_bert")[0], 61
-    rows, _ = blanks(length=wide)
+    rows, _ = blanks(wide)
     middle = wide // 2
     at, found = torch.full((len(rows),), middle), {}
     base = bits(single_counts().expand(len(rows), -1), rows[:, middle])

@@ -359,7 +359,7 @@ def known_pairs(kind):
     return [(None, text) for _, text in spoken if 10 <= len(text.split()) <= 30 and len(set(content_words(text))) >= 3]
 
 
-def pairs(kind, seed, n=300):
+def pairs(kind, seed, n=200):
     """n of them, drawn anew by each seed; "one of its words": the question is one content word of its passage."""
     found, generator = known_pairs(kind), np.random.default_rng(seed)
     drawn = [found[i] for i in generator.permutation(len(found))[:n]]
@@ -416,7 +416,7 @@ KINDS = ("one of its words", "the first half of a speech", "a question and its r
 
 @experiment(each(kind=KINDS), cpus=ONE)
 def search_plays(seed, kind):
-    """How well MiniLM and counting words find the right one of 300 passages of test plays, by kind of question."""
+    """How well MiniLM and counting words find the right one of 200 passages of test plays, by kind of question."""
     questions, texts = zip(*pairs(kind, seed), strict=True)
     return compared(list(questions), list(texts), torch.arange(len(texts)), seed)
 
@@ -425,7 +425,7 @@ def search_plays(seed, kind):
 def search_names(seed):
     """How well MiniLM and counting words find an emoji's official name by what people call it, among all names."""
     rows = [row for split in ("train", "validation", "test") for row in emoji.rows(split)]
-    asked = [pair for pair in emoji.other_names()]
+    asked = emoji.other_names()
     drawn = [asked[i] for i in np.random.default_rng(seed).permutation(len(asked))[:200]]
     right = torch.tensor([rows.index(row) for _, row in drawn])
     return compared([name for name, _ in drawn], [row.name for row in rows], right, seed)
