@@ -180,16 +180,10 @@ def by_step(seen):
     return {"steps": list(seen)} | {name: [one[name] for one in seen.values()] for name in next(iter(seen.values()))}
 
 
-# One change at a time from the first: norm, rate, length of the rows; then the long rows of `pupil`, for longer too.
+# One change at a time from the first: the norm, the length of the rows; and both norms in the longest ones.
 SWEEP = [
-    {"length": 8, "pre_norm": False, "rate": 4e-3, "steps": 500},
-    {"length": 8, "pre_norm": True, "rate": 4e-3, "steps": 500},
-    {"length": 8, "pre_norm": False, "rate": 2e-3, "steps": 500},
-    {"length": 8, "pre_norm": False, "rate": 8e-3, "steps": 500},
-    {"length": 12, "pre_norm": False, "rate": 4e-3, "steps": 500},
-    {"length": 24, "pre_norm": False, "rate": 4e-3, "steps": 500},
-    {"length": 24, "pre_norm": True, "rate": 4e-3, "steps": 500},
-    {"length": 24, "pre_norm": False, "rate": 2e-3, "steps": 1000},
+    {"length": length, "pre_norm": pre_norm, "rate": 4e-3, "steps": 500}
+    for length, pre_norm in ((8, False), (8, True), (12, False), (24, False), (24, True))
 ]
 
 
