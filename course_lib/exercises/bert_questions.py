@@ -37,7 +37,7 @@ _ASKED = questions("""
     + Answers about the whole text are read there.
         Yes. It stands for no word, so its state is free to gather what such an answer needs.
 
-    asked_at_15: The read-out is asked at 15 in 100 places. What does that cost, and why not ask at all of them?
+    asked_at_15: The read-out is asked at 15 in 100 places. What does that cost?
     + Fewer answers a text; the others stand there to read.
         Yes: a GPT learns from each place of a text, BERT from 15 in 100. Hide all, and nothing is left.
     - No cost: a blank teaches as much as six plain words.
@@ -52,7 +52,7 @@ _ASKED = questions("""
         Its weights are drawn. What knows the task is the read-out, which has learned from labels.
     - The labels have leaked, so the test is worth nothing.
         Nothing need leak. Random states still differ from word to word, and that can be enough.
-    + So much any states give: count from there, not chance.
+    + Untrained states give so much: compare with those.
         Yes. Random states still tell words apart. Only what trained states give beyond them is due to training.
     - Training does not help, for random weights will do.
         That would follow if trained states gave no more. Beating chance says nothing about that.

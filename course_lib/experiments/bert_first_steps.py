@@ -180,11 +180,13 @@ def by_step(seen):
     return {"steps": list(seen)} | {name: [one[name] for one in seen.values()] for name in next(iter(seen.values()))}
 
 
-# One change at a time from the first: the norm, the length of the rows; and both norms in the longest ones.
+# One change at a time from the first: the norm, the rate, the length of the rows; and both norms in the longest ones.
 SWEEP = [
-    {"length": length, "pre_norm": pre_norm, "rate": 4e-3, "steps": 500}
-    for length, pre_norm in ((8, False), (8, True), (12, False), (24, False), (24, True))
-]
+    {"length": length, "pre_norm": pre_norm, "rate": rate, "steps": 500}
+    for length, pre_norm, rate in (
+        (8, False, 4e-3), (8, True, 4e-3), (8, False, 2e-3), (12, False, 4e-3), (24, False, 4e-3), (24, True, 4e-3)
+    )
+]  # fmt: skip
 
 
 @experiment(SWEEP, seeds=DEAR, cpus=ONE)
