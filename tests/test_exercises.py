@@ -14,6 +14,7 @@ from toys import PREDICT, twice
 
 from course_lib import exercises
 from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, questions
+from course_lib.exercises.bert_build import MyBert, calendar, calendar_batches, calendar_blanks
 from course_lib.exercises.probes import Case, fresh, not_finite, on, same, tensors
 from course_lib.exercises.slips import Slip, slips
 from course_lib.exercises.transformer_build import MyTransformer
@@ -512,3 +513,20 @@ def test_a_transformer_of_own_parts_takes_any_width_and_no_place_sees_a_later_wo
     torch.testing.assert_close(changed[:, :-1], logits[:, :-1])
     assert (changed[:, -1] - logits[:, -1]).abs().max() > 1e-3
     torch.testing.assert_close(padded, logits)
+
+
+def test_a_bert_of_own_parts_gives_the_logits_of_its_formula_and_hides_as_the_student_does():
+    """MyBert, calendar, calendar_batches, calendar_blanks: of the solutions, logits by formula, months that follow."""
+    torch.manual_seed(0)
+    parts = SimpleNamespace(**{name: find(f"my_{name}").solution for name in ("masking", "pair", "fill")})
+    pieces, batch = calendar(), next(calendar_batches(parts, 64, 0))
+    model = MyBert(parts, len(pieces))
+    assert set(batch.answers.tolist()) <= set(range(5, len(pieces))) and (batch.ids == pieces.mask).any()
+    with torch.no_grad():
+        states = model.bert(batch.ids, batch.segments, batch.mask).flatten(0, 1)[batch.places]
+        head = torch.nn.functional.layer_norm(torch.nn.functional.gelu(states @ model.w + model.b), (48,), eps=1e-12)
+        torch.testing.assert_close(model(*batch[:4]), head @ model.bert.tokens.weight.T + model.bias)
+    (first, second), answer = calendar_blanks()[20]
+    assert " ".join((first, second)).replace("[MASK]", answer).split() == [
+        *("september october november december january february march april".split())
+    ]
