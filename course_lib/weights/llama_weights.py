@@ -83,6 +83,17 @@ def gguf_tokenizer(path: str | Path) -> BPE:
     return BPE(vocab, [pair.split(" ") for pair in merges], specials, digits=CUTS[fields["tokenizer.ggml.pre"]])
 
 
+def gguf_chat_template(path: str | Path) -> str:
+    """The chat template of a GGUF file: a text, in Jinja, that makes one text of the turns of a conversation.
+
+    Raises what `from_gguf` raises, and ValueError where the file has none: a model that was not tuned to answer.
+    """
+    template = _read(path)[0].get("tokenizer.chat_template")
+    if not isinstance(template, str):
+        raise ValueError(f"{Path(path).name} has no chat template: its model goes on with a text, it does not answer.")
+    return template
+
+
 def _ours(name: str, column: int) -> str:
     for row in LLAMA_NAMES:
         name = name.replace(row[column], row[0])
