@@ -88,10 +88,9 @@ def gguf_chat_template(path: str | Path) -> str:
 
     Raises what `from_gguf` raises, and ValueError where the file has none: a model that was not tuned to answer.
     """
-    template = _read(path)[0].get("tokenizer.chat_template")
-    if not isinstance(template, str):
-        raise ValueError(f"{Path(path).name} has no chat template: its model goes on with a text, it does not answer.")
-    return template
+    fields = _read(path)[0]
+    _check_template(Path(path).name, fields)
+    return fields["tokenizer.chat_template"]
 
 
 def _ours(name: str, column: int) -> str:
@@ -158,3 +157,8 @@ def _check_fields(name: str, fields: dict, n_tensors: int) -> None:
 def _check_tokenizer(fields: dict) -> None:
     if fields.get("tokenizer.ggml.model") != "gpt2" or fields.get("tokenizer.ggml.pre") not in CUTS:
         raise ValueError(f"The tokenizer of the file must be a byte-level BPE, cut as for {' or '.join(CUTS)}.")
+
+
+def _check_template(name: str, fields: dict) -> None:
+    if not isinstance(fields.get("tokenizer.chat_template"), str):
+        raise ValueError(f"{name} has no chat template: its model goes on with a text, it does not answer.")
