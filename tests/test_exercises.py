@@ -15,12 +15,14 @@ from toys import PREDICT, twice
 from course_lib import exercises
 from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, questions
 from course_lib.exercises.bert_build import MyBert, calendar, calendar_batches, calendar_blanks
+from course_lib.exercises.gpt_build import MyGPT, cut_by_merges
 from course_lib.exercises.probes import Case, fresh, not_finite, on, same, tensors
 from course_lib.exercises.slips import Slip, slips
 from course_lib.exercises.transformer_build import MyTransformer
 from course_lib.lesson import limits
 from course_lib.lesson.judge import judge
 from course_lib.lesson.syllabus import LISTED
+from course_lib.text.bpe import BPE
 
 # The proof that every exercise must pass ------------------------------------------------------------------
 
@@ -530,3 +532,20 @@ def test_a_bert_of_own_parts_gives_the_logits_of_its_formula_and_hides_as_the_st
     assert " ".join((first, second)).replace("[MASK]", answer).split() == [
         *("september october november december january february march april".split())
     ]
+
+
+def test_a_gpt_of_own_parts_writes_with_its_cache_what_it_says_to_the_whole_text():
+    """MyGPT, cut_by_merges: built of the solutions, the cache changes no logit, no place sees a later token."""
+    torch.manual_seed(0)
+    parts = SimpleNamespace(**{name: find(f"my_{name}").solution for name in ("merge", "window", "top_p", "cached")})
+    bpe = BPE.train("the other mother and her brother " * 3, 280)
+    ids = cut_by_merges("the other brother", bpe, parts)
+    assert ids.tolist() == bpe.encode("the other brother").tolist()
+    model = MyGPT(parts, len(bpe), d=32, max_len=24).double()
+    wrote, logits = model.write(ids[None], 12, 0.9, torch.Generator().manual_seed(0))
+    assert wrote.shape == (1, len(ids) + 12)
+    with torch.no_grad():
+        at_once = model(wrote)
+        other = model(torch.cat([wrote[:, :-1], (wrote[:, -1:] + 1) % len(bpe)], dim=1))
+    torch.testing.assert_close(at_once[0, len(ids) - 1 : -1], logits)
+    torch.testing.assert_close(other[:, :-1], at_once[:, :-1], rtol=0, atol=0)

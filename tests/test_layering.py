@@ -41,7 +41,8 @@ ROOMS = {
     "scale": Room({"torch", "numpy", "safetensors"}, {"scale", "train", "data", *concepts()}),
     "train.published": Room({"platformdirs"}, {"data.beside"}),
     "experiments": Room(
-        {"torch", "numpy", "sacrebleu"}, {"experiments", "recipes", "train", "data", "show.record", *concepts()}
+        {"torch", "numpy", "sacrebleu", "jinja2"},
+        {"experiments", "recipes", "train", "data", "show.record", *concepts()},
     ),
     "experiments.runs": Room(set(), set()),
     "experiments.__main__": Room({"torch"}, {"experiments", "train", "lesson.syllabus"}),
