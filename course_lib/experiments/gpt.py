@@ -115,7 +115,7 @@ def learned(model, seed):
     return {"test": held_out_bits(model, "test"), "words": words_written(model, seed)}
 
 
-@experiment(seeds=range(3), files=[PIECES])
+@experiment(files=[PIECES])
 def plain_loop(seed):
     """Bits per character on held-out plays of a GPT in a plain training loop, and how many of its words are words."""
     own = GPT(GPTConfig(len(reader("pieces")), **SIZES))
