@@ -58,22 +58,22 @@ class Reader(GPT):
 
 
 @torch.no_grad()
-def bits_at_places(model, ids, length):
-    """-log2 p of the next piece at each place of windows of a text, the means: (length,)."""
-    rows = ids.unfold(0, length + 1, length)  # (rows, length + 1)
+def bits_at_places(model, ids, length, n=1_200):
+    """-log2 p of the next piece at each place of n windows spread over a whole text, the means: (length,)."""
+    rows = ids.unfold(0, length + 1, len(ids) // n)  # (rows, length + 1)
     nats = F.cross_entropy(model(rows[:, :-1]).transpose(1, 2), rows[:, 1:], reduction="none")
     return nats.mean(dim=0) / math.log(2)
 
 
 def some_of_the_plays():
-    """Pieces to learn from, and pieces of plays that are not read."""
-    read, unread = plays.text("train")[:1_000_000], plays.text("test")[:60_000]
+    """Pieces to learn from, and those of the six plays that are not read."""
+    read, unread = plays.text("train")[:1_000_000], plays.text("test")
     return pieces_of_plays().encode(read), pieces_of_plays().encode(unread)
 
 
 @experiment(each(triangle=[True, False]))
 def next_piece(seed, triangle):
-    """Bits for the next piece of test plays at each of sixteen places, of a small GPT with its triangle or without."""
+    """Bits for the next piece of the test plays at each of sixteen places: a small GPT with its triangle or without."""
     read, unread = some_of_the_plays()
     torch.manual_seed(seed)  # the same weights at first
     model = Reader(GPTConfig(len(pieces_of_plays()), PLACES, d_model=64, n_heads=4, n_layers=1), triangle)

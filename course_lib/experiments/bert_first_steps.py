@@ -180,13 +180,15 @@ def by_step(seen):
     return {"steps": list(seen)} | {name: [one[name] for one in seen.values()] for name in next(iter(seen.values()))}
 
 
-# One change at a time from the first: the norm, the rate, the length of the rows; and both norms in the longest ones.
+# Both norms and both rates in short rows and in long ones; between them one row.
 SWEEP = [
     {"length": length, "pre_norm": pre_norm, "rate": rate, "steps": 500}
     for length, pre_norm, rate in (
-        (8, False, 4e-3), (8, True, 4e-3), (8, False, 2e-3), (12, False, 4e-3), (24, False, 4e-3), (24, True, 4e-3)
+        *((8, pre_norm, rate) for rate in (4e-3, 2e-3) for pre_norm in (False, True)),
+        (12, False, 4e-3),
+        *((24, pre_norm, rate) for rate in (4e-3, 2e-3) for pre_norm in (False, True)),
     )
-]  # fmt: skip
+]
 
 
 @experiment(SWEEP, seeds=DEAR, cpus=ONE)
