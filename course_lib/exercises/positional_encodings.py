@@ -22,26 +22,26 @@ from course_lib.exercises.slips import slips
 
 
 def my_self_attention(x, w_q, w_k, w_v, turn=None):
-    q, k, v = x @ w_q, x @ w_k, x @ w_v  # (B, T, N) each
+    q, k, v = x @ w_q, x @ w_k, x @ w_v  # (B, T, d_k) each
     if turn is not None:
         q, k = turn(q), turn(k)
     scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # (B, T, T): a row for each query
-    return torch.softmax(scores, dim=-1) @ v  # (B, T, N)
+    return torch.softmax(scores, dim=-1) @ v  # (B, T, d_k)
 
 
-SHAPES = "B T D, D N, D N, D N"
+SHAPES = "B T D, D N, D N, D N"  # N: d_k
 SQUARE = {"B": 3, "T": 6, "D": 5, "N": 5}  # here a turned matrix fits
 
 
 def by_place(x):
-    """Stands for a rotary: multiplies each number by one of its own, by place and column. x (..., T, N) -> as x."""
+    """Stands for a rotary: multiplies each number by one of its own, by place and column. x (..., T, d_k) -> as x."""
     return x * (1 + torch.outer(torch.arange(x.shape[-2]), torch.arange(x.shape[-1])) / 10)
 
 
 ATTENTION = Exercise(
     title="Self-attention",
     solution=my_self_attention,
-    returns="one vector for each token, (B, T, N)",
+    returns="one vector for each token, (B, T, d_k)",
     cases=(
         Case(
             tensors(SHAPES, None, sizes=SQUARE),
@@ -50,10 +50,10 @@ ATTENTION = Exercise(
                     without("w_q", "w_k"),
                     "With w_q and w_k zero all scores are equal: each token gets the mean of x @ w_v.",
                 ),
-                otherwise="The mean of all values comes out right, the weights do not: softmax(q kᵀ / √N).",
+                otherwise="The mean of all values comes out right, the weights do not: softmax(q kᵀ / √d_k).",
             ),
         ),
-        Case(tensors(SHAPES, None), "Where D and N are equal you are right, and where they differ you are not."),
+        Case(tensors(SHAPES, None), "Where D and d_k are equal you are right, and where they differ you are not."),
         Case(tensors(SHAPES, None, sizes=SMALL), OTHER_SIZES),
         Case(tensors(SHAPES, by_place), "With `turn` it is wrong: queries and keys go through it, before they meet."),
         Case(
@@ -63,18 +63,18 @@ ATTENTION = Exercise(
         Case(lambda: (*(a.float() for a in tensors(SHAPES)()), None), SINGLE),
     ),
     hints=(
-        "Three projections of the same x: q = x @ w_q, k = x @ w_k, v = x @ w_v, (B, T, N) each.",
-        "Every query meets every key: q @ k.transpose(-2, -1) is (B, T, T). Divide by the square root of N.",
+        "Three projections of the same x: q = x @ w_q, k = x @ w_k, v = x @ w_v, (B, T, d_k) each.",
+        "Every query meets every key: q @ k.transpose(-2, -1) is (B, T, T). Divide by the square root of d_k.",
         "Softmax over the keys, the last dimension, gives weights; weights @ v is the answer.",
         "Where `turn` is given: q, k = turn(q), turn(k), right after the projections. v stays as it is.",
     ),
     mistakes=slips("""
         q.shape[-1] ** 0.5 -> 1
-            You do not divide by √N. The sum has N terms: without it the scores grow with N, and softmax is too sharp.
-        q.shape[-1] ** 0.5 -> q.shape[-1]  # You divide by N. It is the square root: √N.
-        q.shape[-1] ** 0.5 -> x.shape[-2] ** 0.5  # You divide by √T. It is the width of a query that counts, √N.
+            You do not divide by √d_k. The sum has d_k terms: undivided, scores grow with it, and softmax is too sharp.
+        q.shape[-1] ** 0.5 -> q.shape[-1]  # You divide by d_k. It is the square root: √d_k.
+        q.shape[-1] ** 0.5 -> x.shape[-2] ** 0.5  # You divide by √T. It is the width of a query that counts, √d_k.
         q.shape[-1] ** 0.5 -> x.shape[-1] ** 0.5
-            You divide by √D, the width of x. The sum in a score has N terms: √N, the width of a query.
+            You divide by √D, the width of x. The sum in a score has d_k terms: √d_k, the width of a query.
         dim=-1 -> dim=-2
             Your columns sum to one. Each row is one query that shares out its weight: softmax over the last dimension.
         dim=-1 -> dim=0
@@ -84,7 +84,7 @@ ATTENTION = Exercise(
         dim=-1) @ v -> dim=-1) @ k  # You take the mean of the keys. Keys are for being found; what is handed on is v.
         dim=-1) @ v -> dim=-1) @ x  # You take the mean of x itself. What a token hands on is its value, x @ w_v.
         x @ w_q, x @ w_k, x @ w_v -> x @ w_q.T, x @ w_k.T, x @ w_v.T
-            You turn the matrices round. They are (D, N) here, not as in nn.Linear: x @ w_q.
+            You turn the matrices round. They are (D, d_k) here, not as in nn.Linear: x @ w_q.
         torch.softmax(scores, dim=-1) @ v -> scores @ v  # The softmax is missing: scores are not yet weights.
         torch.softmax(scores, dim=-1) @ v -> v.mean(-2, keepdim=True).expand_as(v)
             Every token gets the plain mean of all values: no query is asked. The weights are softmax(scores).
