@@ -8,10 +8,10 @@ LESSON = "rnn_bptt"
 
 _ASKED = questions("""
     sharing: Why can one recurrent network read sequences of any length?
-    + Each step uses the same weights, however many there are.
+    + Each step has the same parameters, however many there are.
         Yes. The loop may run five times or five thousand; W_x, W_h and b stay what they are.
-    - It has weights for the longest text and uses some of them.
-        Then a text longer than any before could not be read. The weights are shared, not stored for each step.
+    - It has some for the longest text, and uses a part of them.
+        Then a text longer than any before could not be read. The parameters are shared, not stored for each step.
     - It cuts the text into windows of one size and reads each.
         That is what a layer without recurrence has to do. Here the state carries on from step to step.
     - It fills up short texts with padding to one common length.
@@ -62,8 +62,8 @@ _ASKED = questions("""
         It says nothing about right and wrong guesses, only about probabilities.
     + It gives the right one about 2^-2.2, or 0.22, on average.
         Yes, in the geometric mean: it is as unsure as a fair draw from 4.6 characters.
-    - Each character takes up 2.2 bits of its weights, on average.
-        The weights are another matter: this is about text that they have not seen.
+    - A character takes up 2.2 bits of its parameters, on average.
+        The parameters are another matter: this is about text that they have not seen.
     - It wavers between 2.2 of all 70 characters, on average.
         Bits are logarithms: 2.2 of them are as unsure as a fair draw from 2^2.2 = 4.6 characters.
 """)

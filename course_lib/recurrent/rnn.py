@@ -64,7 +64,7 @@ def bptt(
     before = torch.cat([h0[:, None], hs[:, :-1]], dim=1)  # (B, T, H), the state that each step read
     rows = da.reshape(
         -1, da.shape[-1]
-    )  # (B*T, H): the weights are shared, so their gradient is a sum over batch and time
+    )  # (B*T, H): the parameters are shared, so their gradient is a sum over batch and time
     return RNNGrads(
         x=da @ w_x.T,  # (B, T, D)
         h0=from_later,  # (B, H)

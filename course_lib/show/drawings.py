@@ -1,4 +1,4 @@
-"""Drawings: boxes and arrows, a network unrolled in time, text on the colours of its numbers.
+"""Drawings: boxes and arrows, a network unrolled in time, a change that runs through it, text on its numbers' colours.
 
 ax = unrolled(["$x_1$", "$x_2$"], ["", "$y$"])
 arrow(ax, (0.3, 1.1), (0.7, 1.1), ORANGE)
@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from numpy.typing import ArrayLike
 
@@ -52,9 +53,59 @@ def unrolled(
     return ax
 
 
-def box(ax: Axes, x: float, y: float, text: str, colour: str, width: float = 0.56) -> None:
-    """A rounded box around (x, y) with a text, in a pale fill and a frame of the given palette colour."""
-    look = {"facecolor": PALE.get(colour, "white"), "edgecolor": colour, "linewidth": 1.8}
+def running_change(change: ArrayLike, place: int, step: int, *, least: float = 1e-3) -> Figure:
+    """The chain read up to `step`, and what a small change of the input at `place` has done to each state so far.
+
+    change (T,): the size of each state's change; it is drawn above its state as a part of the first that is not 0, on
+    an axis of logarithms from `least`. Orange is where the change has come to, the deeper the larger it still is.
+    place and step count from 1, as formulas do. Raises ValueError for one that lies outside the chain.
+    """
+    change = array(change)
+    steps = len(change)
+    if not (1 <= place <= steps and 1 <= step <= steps):
+        raise ValueError(f"place and step count from 1 to the {steps} states; got {place} and {step}.")
+    parts = change / (change[place - 1] or 1)
+    reached = range(place - 1, step)
+    figure = plt.figure(figsize=(12, 3.5), layout="none")
+    bars, chain = figure.add_axes((0.07, 0.52, 0.925, 0.37)), figure.add_axes((0.07, 0, 0.925, 0.5))
+    bars.bar(reached, parts[place - 1 : step], width=0.56, color=ORANGE)
+    for t in reached:
+        bars.annotate(_share(parts[t]), (t, max(parts[t], least)), (0, 3), textcoords="offset points", ha="center")
+    bars.set(yscale="log", xlim=(-0.5, steps - 0.5), ylim=(least, 8), ylabel="change left")
+    bars.set_title(f"x{_below(place)} is changed; {step} of {steps} are read")
+    bars.grid(axis="x", visible=False)
+    bars.set_xticks([])
+    decades = 10.0 ** np.arange(np.floor(np.log10(least)), 1)
+    bars.set_yticks(decades, [_share(part) for part in decades])  # plain text: formulas take too long for each move
+    bars.yaxis.minorticks_off()
+    for t in range(steps):
+        here = t in reached
+        strength = 1 + np.log10(max(parts[t], least)) / -np.log10(least) if here else 0
+        colour = ORANGE if here else BLUE if t < step else GREY
+        box(chain, t, 1, f"h{_below(t + 1)}", colour, fill=PAINT(0.5 + 0.5 * strength) if here else "")
+        box(chain, t, 0, f"x{_below(t + 1)}", ORANGE if t == place - 1 else GREY)
+        arrow(chain, (t, 0.26), (t, 0.74), ORANGE if here and t == place - 1 else INK if t < step else GREY)
+        if t + 1 < steps:
+            onward = ORANGE if here and t + 1 < step else INK if t + 1 < step else GREY
+            arrow(chain, (t + 0.3, 1), (t + 0.7, 1), onward)
+    chain.set(xlim=(-0.5, steps - 0.5), ylim=(-0.3, 1.3))
+    chain.set_axis_off()
+    return figure
+
+
+def _below(number: int) -> str:
+    """A number as a subscript, in letters of the font."""
+    return "".join(chr(0x2080 + int(digit)) for digit in str(number))
+
+
+def _share(part: float) -> str:
+    """A part of 1 in few letters: 1, 0.27, 0.005, 4e-05."""
+    return f"{part:.2g}" if part >= 1e-3 else f"{part:.0e}"
+
+
+def box(ax: Axes, x: float, y: float, text: str, colour: str, width: float = 0.56, fill="") -> None:
+    """A rounded box around (x, y) with a text, in a frame of a palette colour and, without `fill`, its pale fill."""
+    look = {"facecolor": fill or PALE.get(colour, "white"), "edgecolor": colour, "linewidth": 1.8}
     corner, style = (x - width / 2, y - 0.22), "round,pad=0,rounding_size=0.08"
     ax.add_patch(FancyBboxPatch(corner, width, 0.44, boxstyle=style, **look))
     ax.text(x, y, text, ha="center", va="center", fontsize=14)
