@@ -39,7 +39,7 @@ def carried(
             )
     figure, panels = plt.subplots(2, len(networks), figsize=size, height_ratios=(1.7, 1), squeeze=False, layout="none")
     # Set by hand: a layout that looks for room takes as long as the whole drawing.
-    figure.subplots_adjust(left=0.06, right=0.99, top=0.91, bottom=0.1, wspace=0.09, hspace=0.08)
+    figure.subplots_adjust(left=0.06, right=0.99, top=0.88, bottom=0.11, wspace=0.09, hspace=0.08)
     lengths = [_lengths(*parts) for parts in networks.values()]
     highest = max(float(both.max()) for both in lengths)
     for (name, parts), both, (image, curves) in zip(networks.items(), lengths, panels.T, strict=True):
