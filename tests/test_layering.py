@@ -52,6 +52,7 @@ ROOMS = {
     "show.letters": Room({"matplotlib"}, set()),
     "show.frames": Room({"numpy"}, {"show.plots"}),
     "show.plots": Room({"numpy", "matplotlib", "PIL"}, {"show.letters"}),
+    "show.carried": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.curves": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.drawings": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.emblems": Room({"matplotlib"}, {"show.plots"}),

@@ -1,6 +1,7 @@
 """Lesson 02: how far gradients reach in fresh networks, which cells learn to recall, and what a stored model uses."""
 
 import math
+import time
 from functools import partial
 from itertools import islice
 
@@ -36,28 +37,26 @@ def noise(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-@experiment(each(cell=FRESH))
-def fresh_reach(seed, cell):
-    """How far a change of one input moves the last of 81 outputs, in a fresh plain network and in fresh LSTMs."""
-    return {"reach": reach(FRESH[cell](), noise(seed, 16, 81, 8))}  # (81,), the last place at distance 0
+RUN_IN = 400  # steps read before anything is measured: at b = 4 a cell needs some hundred to settle
 
 
-@experiment(each(bias=[0.0, 4.0]))
-def fresh_gates(seed, bias):
-    """Where the forget gates of a fresh LSTM stand on noise, and what 20 of them leave of a cell."""
-    layer = LSTM(8, 32, forget_bias=bias)
-    with torch.no_grad(), capture(layer, "forget_gate.0") as maps:
-        layer(noise(seed, 16, 20, 8))
-    gates = maps.over_time("forget_gate.0")  # (16, 20, 32)
-    return {"mean gate": gates.mean(), "kept over 20 steps": gates.prod(1).mean()}
+@experiment(each(cell=FRESH, loud=[1.0, 0.3, 0.1]))
+def fresh_reach(seed, cell, loud):
+    """Behind a run-in, how far a change of one input moves the last output of a fresh network; input times `loud`."""
+    layer, x = FRESH[cell](), loud * noise(seed, 16, RUN_IN + 81, 8)
+    with torch.no_grad():
+        state = layer(x[:, :RUN_IN])[1]
+    return {"reach": reach(lambda last: layer(last, state), x[:, RUN_IN:])}  # (81,), the last place at distance 0
 
 
 @experiment(each(bias=[0.0, 2.0, 4.0]))
 def lane_and_whole(seed, bias):
-    """At lags 1 to 60 in a fresh LSTM: the largest product of forget gates, and the norm of the full Jacobian dc/dc."""
-    layer, x = LSTM(8, 32, forget_bias=bias).double(), noise(seed, 1, 61, 8).double()
+    """Behind a run-in, at lags 1 to 60: the largest product of forget gates, and the norm of the whole Jacobian."""
+    layer, x = LSTM(8, 32, forget_bias=bias).double(), noise(seed, 1, RUN_IN + 61, 8).double()
+    with torch.no_grad():
+        state = [part.expand(-1, 32, -1) for part in layer(x[:, :RUN_IN])[1]]  # (1, 32, 32) each
     with capture(layer, "cell.0", "forget_gate.0") as maps:
-        layer(x.expand(32, -1, -1))  # 32 copies of the sequence
+        layer(x[:, RUN_IN:].expand(32, -1, -1), state)  # 32 copies of the sequence
         cells, gates = maps["cell.0"], maps.over_time("forget_gate.0")[0]
         entries = cells[-1].diagonal().sum()  # copy k gives row k: entry k of its c_T
         rows = torch.stack(torch.autograd.grad(entries, cells[:-1]))  # (60, 32, 32), lag 60 first
@@ -65,6 +64,33 @@ def lane_and_whole(seed, bias):
         "whole": torch.linalg.matrix_norm(rows, ord=2).flip(0),
         "lane": gates.flip(0).cumprod(0)[:-1].amax(1),
     }
+
+
+@torch.no_grad()
+def lane_and_side(layer, x):
+    """What the first input changed in the cell, along the lane and by side roads: x (B, T, D) -> (B, T, H) each.
+
+    Changed: against the same run without the first input. The lane has what it wrote, times the forget gates since.
+    """
+    with capture(layer, "cell.0", "forget_gate.0") as maps:
+        layer(x)
+        cells, gates = maps.over_time("cell.0"), maps.over_time("forget_gate.0")
+    with capture(layer, "cell.0") as maps:
+        layer(x[:, 1:])
+    changed = cells - F.pad(maps.over_time("cell.0"), (0, 0, 1, 0))  # without it, the cell is 0 after the first step
+    gates[:, 0] = 1
+    lane = cells[:, :1] * gates.cumprod(1)
+    return lane, changed - lane
+
+
+@experiment(each(bias=[0.0, 4.0]))
+def first_symbol(seed, bias):
+    """How much of the first of 25 symbols is in a fresh LSTM's cell, step by step, along the lane and by side roads."""
+    model = Recaller(LSTM(16, 30, forget_bias=bias))
+    tokens, _ = recall(100, 24, generator=torch.Generator().manual_seed(seed))
+    parts = lane_and_side(model.layer, model.embed(tokens).detach())
+    wrote = parts[0][:, 0].norm()
+    return {name: part.norm(dim=(0, 2)) / wrote for name, part in zip(("lane", "side"), parts, strict=True)}  # (25,)
 
 
 # --- recall: who can name the first of many symbols
@@ -164,17 +190,6 @@ def halves(seed, gates, back, steps):
 # --- the laboratory's variants of recall, and adding
 
 
-class Straighter(RNN):
-    """A plain network with 10 tanh(a / 10) in place of tanh(a)."""
-
-    def forward(self, x):
-        h, hs = x.new_zeros(len(x), self.d_hidden), []
-        for a in (x @ self.w_x[0] + self.b[0]).unbind(1):
-            h = 10 * torch.tanh((a + h @ self.w_h[0]) / 10)
-            hs.append(h)
-        return torch.stack(hs, dim=1), h
-
-
 def quiet():
     """A plain network that hears its input ten times more softly."""
     rnn = RNN(16, 64)
@@ -183,12 +198,12 @@ def quiet():
     return rnn
 
 
-STARTS = {"loud": partial(RNN, 16, 64), "quiet": quiet, "loud, straighter": partial(Straighter, 16, 64)}
+STARTS = {"loud": partial(RNN, 16, 64), "quiet": quiet}
 
 
 @experiment(each(start=STARTS))
 def plain_starts(seed, start):
-    """Three starts of a plain network: reach over 18 steps per size of the input weights, and recall at lag 18."""
+    """Two starts of a plain network: reach over 18 steps per size of the input weights, and recall at lag 18."""
     model = Recaller(STARTS[start]())
     tokens, _ = recall(32, 18, generator=torch.Generator().manual_seed(seed))
     far = reach(model.layer, model.embed(tokens).detach())[0] / model.layer.w_x[0].norm()
@@ -235,6 +250,46 @@ def added(seed, cell):
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimiser.step()
     return {"curve": torch.tensor(losses).view(50, 10).mean(1)}
+
+
+# --- gates that do not look at h: a scan in place of a loop
+
+
+def by_loop(f: Tensor, u: Tensor) -> Tensor:
+    """c_t = f_t * c_{t-1} + u_t, one step after the other: f and u (B, T, H) -> all c (B, T, H)."""
+    c, cs = torch.zeros_like(u[:, 0]), []
+    for f_t, u_t in zip(f.unbind(1), u.unbind(1), strict=True):
+        c = f_t * c + u_t
+        cs.append(c)
+    return torch.stack(cs, dim=1)
+
+
+def by_scan(f: Tensor, u: Tensor) -> Tensor:
+    """The same in log2(T) rounds: each round joins stretches of `n` steps to stretches of 2 `n`, all at once."""
+    n = 1
+    while n < u.shape[1]:
+        u = torch.cat([u[:, :n], u[:, n:] + f[:, n:] * u[:, :-n]], dim=1)  # what a stretch writes
+        f = torch.cat([f[:, :n], f[:, n:] * f[:, :-n]], dim=1)  # what a stretch keeps
+        n *= 2
+    return u
+
+
+SCANNED = [64, 128, 256, 512, 1024]
+
+
+@experiment(each(batch=[1], units=[32]) + each(batch=[16], units=[128]))
+def scan_speed(seed, batch, units):
+    """How many times as fast as the loop the scan is, on one thread, for 64 to 1,024 steps: best of five, in turns."""
+    ratios = []
+    for length in SCANNED:
+        f, u = torch.sigmoid(noise(seed, batch, length, units)), noise(seed + 100, batch, length, units)
+        best = {by_loop: math.inf, by_scan: math.inf}
+        for run in 5 * [by_loop, by_scan]:
+            began = time.thread_time()
+            run(f, u)
+            best[run] = min(best[run], time.thread_time() - began)
+        ratios.append(best[by_loop] / best[by_scan])
+    return {"ratio": ratios}
 
 
 # --- stored models of plays: nothing is trained here
