@@ -8,7 +8,8 @@ import torch
 
 from course_lib.data import sounds
 from course_lib.data.sounds import Word
-from course_lib.experiments.attention_alignment_sounds import SMALL
+from course_lib.experiments import recorded
+from course_lib.experiments.attention_alignment_sounds import OURS, SMALL, pace
 from course_lib.recipes import stored
 from course_lib.recipes.sounds import SPEAKERS, SoundsRecipe, reads_aloud
 from course_lib.recipes.stored import CHECKPOINTS, cards, load, save, train
@@ -33,6 +34,12 @@ def test_the_two_differ_in_attention_alone(pair):
         assert model.encoder.rnn.bidirectional and not model.decoder.rnn.bidirectional
         for layer in (model.encoder.rnn, model.decoder.rnn):
             assert all(torch.equal(bias, torch.full_like(bias, 3.0)) for bias in layer.gate_biases(1))
+
+
+def test_the_two_were_trained_for_about_the_same_time():
+    """By milliseconds a step, taken in turns: what a record's seconds say depends on what else the machine did."""
+    took = [recorded(pace).lists(model)[0] * SPEAKERS[name].steps for model, name in OURS.items()]
+    assert 0.93 < took[0] / took[1] < 1.07
 
 
 @pytest.mark.parametrize("name", SPEAKERS)

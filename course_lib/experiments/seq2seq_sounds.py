@@ -21,7 +21,7 @@ SHORTEST, LONG, VERY_LONG = 3, 14, 18  # letters: shorter words count with the f
 @cache
 def published_speaker():
     """The published network, a Translator of `spelled` words into sounds."""
-    return from_g2p(published.read("g2p")[1])
+    return from_g2p(published.arrays("g2p"))
 
 
 def said(speaker, words):
