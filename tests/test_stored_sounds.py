@@ -39,7 +39,7 @@ def test_the_two_differ_in_attention_alone(pair):
 def test_the_two_were_trained_for_about_the_same_time():
     """By milliseconds a step, taken in turns: what a record's seconds say depends on what else the machine did."""
     took = [recorded(pace).lists(model)[0] * SPEAKERS[name].steps for model, name in OURS.items()]
-    assert 0.93 < took[0] / took[1] < 1.07
+    assert 0.9 < took[0] / took[1] < 1.1
 
 
 @pytest.mark.parametrize("name", SPEAKERS)
