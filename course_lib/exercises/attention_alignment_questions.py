@@ -40,7 +40,7 @@ _ASKED = questions("""
     aer_perfect: A model translates every date right, and its alignment error rate is 0.1. How can that be?
     - One of the two numbers is wrong: both cannot be.
         Both are right. They measure different things.
-    + The state beside its word may well hold the same news.
+    + A state beside the word may contain its information.
         Yes. The state beside it has read the word as well. So a look there tells as much, and counts as a wrong link.
     - One word in ten is wrong, and a date does not show it.
         Every word is right. The rate counts links, not words.
