@@ -50,6 +50,15 @@ def test_one_state_two_or_a_line_of_them_can_be_drawn(states):
     assert picture(in_hull(states, weights, SOURCE[: len(states)]), alt="a hull").png
 
 
+def test_weights_of_next_to_nothing_are_drawn_at_once():
+    """Dashes of a line so thin would have no end: the picture would never be done."""
+    weights = np.array([1 - 3e-9, 1e-9, 1e-9, 1e-9])
+    ax = in_hull(np.random.default_rng(3).normal(size=(4, 8)), weights, SOURCE)
+    assert all(line.get_linestyle() == "-" for line in ax.lines if line.get_marker() == "None")
+    assert min(line.get_linewidth() for line in ax.lines if line.get_marker() == "None") > 0.1
+    assert picture(ax, alt="a hull").png
+
+
 def test_what_does_not_fit_is_refused_in_words():
     with pytest.raises(ValueError, match="A row for each word"):
         threads(WEIGHTS.T, SOURCE, TARGET, step=0)

@@ -11,7 +11,7 @@ _ASKED = questions("""
     - A state vector several times as wide as before
         The state has the same width. It is no longer the only way from source to target.
     + Every state of the encoder, one for each word
-        Yes. The memory grows with the sentence; the number of weights does not.
+        Yes. The memory grows with the sentence; the number of parameters does not.
     - The gold alignment of every training pair
         It never sees one. The weights come out of learning to translate.
     - A dictionary of the word pairs that it has met

@@ -47,10 +47,9 @@ def threads(
     look = {"va": "center", "fontsize": 14 if high <= 10 else 12, "family": FONTS, "parse_math": False}
     for j, (y, word) in enumerate(zip(left, source, strict=True)):
         heavy = weights[step, j] == weights[step].max()
-        ax.text(0, y, _name(word), ha="right", color=INK, weight="bold" if heavy else "normal", **look)
+        ax.text(0, y, _name(word), ha="right", color=ORANGE if heavy else INK, **look)
     for t, (y, word) in enumerate(zip(right[: step + 1], target[: step + 1], strict=True)):
-        now = t == step
-        ax.text(1, y, _name(word), ha="left", color=ORANGE if now else INK, weight="bold" if now else "normal", **look)
+        ax.text(1, y, _name(word), ha="left", color=ORANGE if t == step else INK, **look)
     ax.set(xlim=(-0.45, 1.45), ylim=(-high, 0), title=title)
     ax.set_axis_off()
     return ax
@@ -85,7 +84,9 @@ def in_hull(
     ax = axes(ax, size=(6, 4))
     ax.add_patch(Polygon(points[_around(points)], closed=True, facecolor=BLUE, alpha=0.1, edgecolor=BLUE, zorder=0))
     for point, weight, name in zip(points, weights, names, strict=True):
-        ax.plot(*zip(context, point, strict=True), color=ORANGE, linewidth=10 * weight, alpha=0.6, zorder=1)
+        if weight >= SEEN:  # a line is drawn solid: dashes scale with its width, and thin ones have no end
+            look = {"linestyle": "-", "linewidth": 10 * weight, "alpha": 0.6, "zorder": 1}
+            ax.plot(*zip(context, point, strict=True), color=ORANGE, **look)
         ax.plot(*point, "o", color=BLUE, markersize=8, zorder=3)
         ax.annotate(
             _name(name),
