@@ -59,6 +59,7 @@ ROOMS = {
     "show.emblems": Room({"matplotlib"}, {"show.plots"}),
     "show.diagrams": Room({"numpy", "matplotlib"}, {"show.diagrams", "show.drawings", "show.letters", "show.plots"}),
     "show.attention_views": Room({"numpy"}, {"show.attention_views", "show.letters", "show.plots"}),
+    "show.attention_views.threads": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.widgets": Room({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"show.frames", "show.plots"}),
     "lesson": Room(
         {"torch", "numpy", "IPython", "ipywidgets", "platformdirs"},

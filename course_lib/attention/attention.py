@@ -1,6 +1,6 @@
 """Attention: scores, a softmax over what may be looked at, a weighted mean. Lessons 04 to 06.
 
-Shapes: B batch, T_q queries, T_k keys, d width of a vector; D_q, D_k widths of query and key, N d_attention.
+Shapes: B batch, T_q queries, T_k keys, d width of a vector; D_q, D_k, D_v widths of query, key and value.
 Masks are boolean, True = may be attended to. Symbols: query s, keys h, scores e, weights a, context c = sum_j a_j h_j.
 """
 
@@ -111,7 +111,7 @@ class Attention(nn.Module):
 
 
 class AdditiveAttention(Attention):
-    """e = v^T tanh(W s + U h) (Bahdanau, Cho and Bengio, 2015, appendix A.1.2). d_attention: the width inside."""
+    """e = tanh(s W + h U) v^T (Bahdanau, Cho and Bengio, 2015, appendix A.1.2). d_attention: the width inside."""
 
     def __init__(self, d_query: int, d_keys: int, d_attention: int | None = None):
         super().__init__(d_query, d_keys)
@@ -121,12 +121,12 @@ class AdditiveAttention(Attention):
         self.v = nn.Linear(d_attention, 1, bias=False)
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
-        inside = self.w(query)[:, :, None] + self.u(keys)[:, None]  # (B, T_q, T_k, N): every query meets every key
+        inside = self.w(query)[:, :, None] + self.u(keys)[:, None]  # (B, T_q, T_k, d_attention): queries meet keys
         return self.v(torch.tanh_(inside)).squeeze(-1)  # (B, T_q, T_k); in place, for it is the largest tensor here
 
 
 class DotAttention(Attention):
-    """e = s^T h (Luong, Pham and Manning, 2015, section 3.1): no weights, so query and keys must be equally wide."""
+    """e = s h^T (Luong, Pham and Manning, 2015, section 3.1): no weights, so query and keys must be equally wide."""
 
     def __init__(self, d_query: int, d_keys: int):
         super().__init__(d_query, d_keys)
@@ -137,7 +137,7 @@ class DotAttention(Attention):
 
 
 class GeneralAttention(Attention):
-    """e = s^T W h (Luong, Pham and Manning, 2015, section 3.1): a dot product after one linear map."""
+    """e = s W h^T (Luong, Pham and Manning, 2015, section 3.1): a dot product after one linear map."""
 
     def __init__(self, d_query: int, d_keys: int):
         super().__init__(d_query, d_keys)
@@ -148,9 +148,9 @@ class GeneralAttention(Attention):
 
 
 class ConcatAttention(Attention):
-    """e = v^T tanh(W [s; h]) (Luong, Pham and Manning, 2015, section 3.1).
+    """e = tanh([s; h] W) v^T (Luong, Pham and Manning, 2015, section 3.1).
 
-    The same function as the additive score, whose W and U stand side by side in this W: W [s; h] = W_s s + W_h h.
+    The same function as the additive score, whose W and U stand one upon the other in this W: [s; h] W = s W_s + h W_h.
     """
 
     def __init__(self, d_query: int, d_keys: int, d_attention: int | None = None):
@@ -160,8 +160,8 @@ class ConcatAttention(Attention):
         self.v = nn.Linear(d_attention, 1, bias=False)
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
-        w_s, w_h = self.w.weight.split([self.d_query, self.d_keys], dim=1)  # (N, D_q), (N, D_k)
-        inside = (query @ w_s.T)[:, :, None] + (keys @ w_h.T)[:, None]  # (B, T_q, T_k, N), no pair copied together
+        w_s, w_h = self.w.weight.split([self.d_query, self.d_keys], dim=1)  # (d_attention, D_q), (d_attention, D_k)
+        inside = (query @ w_s.T)[:, :, None] + (keys @ w_h.T)[:, None]  # (B, T_q, T_k, d_attention), no pair copied
         return self.v(torch.tanh_(inside)).squeeze(-1)  # (B, T_q, T_k); in place, for it is the largest tensor here
 
 

@@ -13,7 +13,7 @@ from course_lib.exercises.slips import slips
 
 
 def my_additive_scores(s, h, w, u, v):
-    inside = torch.tanh((s @ w)[:, None] + h @ u)  # (B, S, N): the same s for every source place
+    inside = torch.tanh((s @ w)[:, None] + h @ u)  # (B, S, d_k): the same s for every source place
     return inside @ v
 
 
@@ -30,8 +30,8 @@ ADDITIVE = Exercise(
     ),
     hints=(
         "Project both with their matrices, add, squash, and let v read a number off: v · tanh(s w + h u).",
-        "s @ w is (B, N), h @ u is (B, S, N). The state meets every place: give it a dimension of size 1.",
-        "torch.tanh((s @ w)[:, None] + h @ u) is (B, S, N); a product with v (N,) leaves (B, S).",
+        "s @ w is (B, d_k), h @ u is (B, S, d_k). The state meets every place: give it a dimension of size 1.",
+        "torch.tanh((s @ w)[:, None] + h @ u) is (B, S, d_k); a product with v (d_k,) leaves (B, S).",
     ),
     mistakes=slips("""
         torch.tanh( -> (
@@ -40,15 +40,15 @@ ADDITIVE = Exercise(
         inside @ v -> torch.tanh(inside @ v)  # tanh stands around the score. It belongs inside, before v is applied.
         (s @ w)[:, None] + h @ u -> torch.tanh(s @ w)[:, None] + torch.tanh(h @ u)
         inside = torch.tanh( -> inside = (
-            You squash W s and U h one by one. Add first, then tanh: only so do the two meet.
+            You squash s W and h U one by one. Add first, then tanh: only so do the two meet.
         (s @ w)[:, None] -> s @ w
-            s @ w is (B, N) and h @ u is (B, S, N): added as they are, sentence b's state meets place b.
+            s @ w is (B, d_k) and h @ u is (B, S, d_k): added as they are, sentence b's state meets place b.
             Give s @ w a dimension for the places: (s @ w)[:, None].
         inside @ v -> torch.softmax(inside @ v, -1)  # These are weights already. Return the scores e.
         s @ w -> s @ w.T
-            You turn w round. The slide's W stands before a column vector; here w is (D, N), so it is s @ w.
+            You turn w round. A state is a row, and w has a row for each of its numbers: it is s @ w.
         h @ u -> h @ u.T
-            You turn u round. The slide's U stands before a column vector; here u is (K, N), so it is h @ u.
+            You turn u round. A source state is a row, and u has a row for each of its numbers: it is h @ u.
         [:, None] + h @ u -> [:, None] * (h @ u)
             You multiply s @ w and h @ u. The additive score adds them, hence its name.
         (s @ w)[:, None] + -> 0 +  # The decoder's state s is not used: the term s @ w is missing.

@@ -15,8 +15,8 @@ LESSON = "attention_alignment"
 
 
 def broken_look(s, h, real, scores, softmax):
-    """Contexts (B, T, H) and weights (B, T, S): states s (B, T, D) look at h (B, S, H); real (B, S), True at words."""
-    e = torch.stack([scores(s_t, h) for s_t in s.unbind(1)], dim=2)  # unbind(1): one state (B, D) after the other
+    """Contexts (B, T, H) and weights (B, T, S): states s (B, T, H) look at h (B, S, H); real (B, S), True at words."""
+    e = torch.stack([scores(s_t, h) for s_t in s.unbind(1)], dim=2)  # unbind(1): one state (B, H) after the other
     a = softmax(e, real[:, :, None].expand_as(e)).mT  # expand_as: a mask as large as e; .mT turns to (B, T, S)
     return a @ h, a
 

@@ -11,7 +11,7 @@ _ASKED = questions("""
     - A state vector several times as wide as before
         The state has the same width. It is no longer the only way from source to target.
     + Every state of the encoder, one for each word
-        Yes. The memory grows with the sentence; the number of weights does not.
+        Yes. The memory grows with the sentence; the number of parameters does not.
     - The gold alignment of every training pair
         It never sees one. The weights come out of learning to translate.
     - A dictionary of the word pairs that it has met
@@ -40,7 +40,7 @@ _ASKED = questions("""
     aer_perfect: A model translates every date right, and its alignment error rate is 0.1. How can that be?
     - One of the two numbers is wrong: both cannot be.
         Both are right. They measure different things.
-    + The state beside its word may well hold the same news.
+    + A state beside the word may contain its information.
         Yes. The state beside it has read the word as well. So a look there tells as much, and counts as a wrong link.
     - One word in ten is wrong, and a date does not show it.
         Every word is right. The rate counts links, not words.

@@ -357,6 +357,41 @@ def trained_reach(translator):
     return reach(at_the_first_word(translator.model), vectors)
 
 
+# --- other orders: the year first, and a script that runs from right to left
+
+ORDERS = {"Hungarian": "hu", "Persian": "fa"}
+
+
+@cache
+def single_dates(language):
+    """Single dates, English and another language, what is learned from and 150 that are held out."""
+    return (dates.pairs("train", target=language, n_dates=1, size=6000),
+            dates.pairs("test", target=language, n_dates=1, size=150))  # fmt: skip
+
+
+@experiment(each(language=ORDERS))
+def other_orders(seed, language):
+    """A small translator of single dates into another order: right dates, links, and its look at the first date."""
+    train, test = single_dates(ORDERS[language])
+    reads, writes = (WordTokenizer([pair[side] for pair in train]) for side in (0, 1))
+    torch.manual_seed(seed)
+    model = Seq2Seq(len(reads), len(writes), 64, 64, "additive", "gru", bidirectional=True)
+    translator = Translator(remember(model, 3.0), reads, writes)
+    pairs = translator.ids([(pair.source, pair.target) for pair in train])
+    fit(model, batches(pairs, 32, seed), translation_loss, steps=600, lr=6e-3, schedule=partial(cosine, warmup=50),
+        device=CPU, progress=False)  # fmt: skip
+    looks = translator.attention(test)
+    wrong = [look[j].argmax() != i for look, pair in zip(looks, test, strict=True)
+             for i, j in pair.alignment if pair.target[j].isalnum()]  # fmt: skip
+    said = translator.translate([pair.source for pair in test])
+    return {
+        "exact": exact_match(said, [pair.target for pair in test]),
+        "AER": scored(links_of(test, looks), test)["AER"],
+        "wrong, content": float(np.mean(wrong)),
+        "look": looks[0].flatten(),  # the weights of the first test date, row after row
+    }
+
+
 # --- sentences of a grammar
 
 READINGS = {"best word": hard_alignment, "mutual": mutual_alignment, "either way": either_alignment}
