@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "course_lib"
 
 # Written for a machine, not for a reader: refusals, and how others' weights are copied.
-NOT_TAUGHT = re.compile(r"_?check_\w+|from_(hf|torch|gguf)")
+NOT_TAUGHT = re.compile(r"_?check_\w+|from_(hf|torch|gguf|g2p)")
 
 
 class Room(NamedTuple):
@@ -47,6 +47,7 @@ ROOMS = {
     "experiments.runs": Room(set(), set()),
     "experiments.__main__": Room({"torch"}, {"experiments", "train", "lesson.syllabus"}),
     "data": Room({"torch", "numpy", "platformdirs"}, {"data"}),
+    "data.sounds": Room(set(), {"data", "train.published"}),  # its file comes as published weights do
     "show": Room(set(), set()),
     "show.record": Room({"torch"}, set()),
     "show.letters": Room({"matplotlib"}, set()),

@@ -6,7 +6,9 @@ import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 
 from course_lib.train import published
 from course_lib.train.published import MODELS, Published, cards, fetch, find, home, main, remove
@@ -79,6 +81,29 @@ def test_a_damaged_or_missing_file_is_fetched_anew(cache):
         assert find("small") is None
         assert fetch("small") == path and path.read_bytes() == WEIGHTS
     assert everything(home()) == ["small/model.gguf", "small/vocab.txt"]
+
+
+def test_arrays_are_read_as_tensors_and_objects_are_refused(cache, tmp_path, monkeypatch):
+    """read, of a model that is kept as arrays: its file holds numbers alone, or is not read."""
+    for arrays, refused in (({"w": np.eye(2, dtype=np.float32)}, False), ({"w": np.array([print])}, True)):
+        np.savez(tmp_path / "arrays.npz", **arrays)
+        data = (tmp_path / "arrays.npz").read_bytes()
+        files = {"small/model.npz": published.hashlib.sha256(data).hexdigest()}
+        monkeypatch.setitem(
+            MODELS, "small", Published("Small", "a-small-model==1.0", 1, files, "**What it is.** Small.")
+        )
+        cache.wheel = wheel(tmp_path / "small.whl", model_npz=data)
+        if refused:
+            with pytest.raises(ValueError, match="allow_pickle"):
+                published.read("small")
+        else:
+            config, weights = published.read("small")
+            assert config == {} and torch.equal(weights["w"], torch.eye(2))
+
+
+def test_what_is_neither_safetensors_nor_arrays_is_not_read(cache):
+    with pytest.raises(ValueError, match="Small is no file of safetensors or arrays: `fetch` gives its path."):
+        published.read("small")
 
 
 def cut(pip):
@@ -208,7 +233,8 @@ def test_nothing_of_a_package_is_imported_and_no_registry_is_named():
 def test_the_cards_are_those_of_the_models():
     """cards: who, on what, where from, licence, what leaked, and each checksum."""
     assert published.CARDS.read_text(encoding="utf-8") == cards()
-    for model in MODELS.values():
+    for name, model in MODELS.items():
         assert all(checksum in cards() for checksum in model.files.values())
-        for part in ("What it is", "Who trained it, on what", "Where from, licence", "What may have leaked"):
+        made = "Who trained it, on what" if name != "cmudict" else "Who made it"
+        for part in ("What it is", made, "Where from, licence", "What may have leaked", "Not to be concluded"):
             assert f"**{part}.**" in model.about

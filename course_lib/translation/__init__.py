@@ -14,6 +14,7 @@ from course_lib.translation.alignment_error import (
     where_gold,
 )
 from course_lib.translation.decode import Decoded, beam_search, exact_match, greedy, translate
+from course_lib.translation.error_rate import edit_distance, error_rate
 from course_lib.translation.seq2seq import CELLS, SCORES, AttentionDecoder, Decoder, Encoder, Seq2Seq
 from course_lib.translation.translator import Translator, translation_loss
 
@@ -34,7 +35,9 @@ __all__ = [
     "corpus_precision",
     "corpus_recall",
     "diagonal_guess",
+    "edit_distance",
     "either_alignment",
+    "error_rate",
     "exact_match",
     "greedy",
     "hard_alignment",

@@ -1,6 +1,7 @@
 """How weights that others trained fit into our models: their names, sizes and activations beside ours."""
 
 from course_lib.weights.bert_weights import BERT_NAMES, BERT_SIZES, NORMS, NOT_LEARNT, check_class, from_bert, our_name
+from course_lib.weights.g2p_weights import END_SIGN, LETTER_ROWS, LETTERS, SOUND_ROWS, SOUNDS, from_g2p, spelled
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
 from course_lib.weights.llama_weights import (
     CUTS,
@@ -17,17 +18,24 @@ __all__ = [
     "BERT_NAMES",
     "BERT_SIZES",
     "CUTS",
+    "END_SIGN",
     "HF_ACTIVATIONS",
+    "LETTERS",
+    "LETTER_ROWS",
     "LLAMA_NAMES",
     "LLAMA_SIZES",
     "NORMS",
     "NOT_LEARNT",
+    "SOUNDS",
+    "SOUND_ROWS",
     "SPECIAL",
     "check_class",
     "from_bert",
+    "from_g2p",
     "from_gguf",
     "from_llama",
     "gguf_chat_template",
     "gguf_tokenizer",
     "our_name",
+    "spelled",
 ]
