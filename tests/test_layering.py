@@ -55,6 +55,7 @@ ROOMS = {
     "show.plots": Room({"numpy", "matplotlib", "PIL"}, {"show.letters"}),
     "show.curves": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.drawings": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
+    "show.one_vector": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.emblems": Room({"matplotlib"}, {"show.plots"}),
     "show.diagrams": Room({"numpy", "matplotlib"}, {"show.diagrams", "show.drawings", "show.letters", "show.plots"}),
     "show.attention_views": Room({"numpy"}, {"show.attention_views", "show.letters", "show.plots"}),

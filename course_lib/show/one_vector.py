@@ -39,14 +39,14 @@ def one_vector(
             f"to {steps}: got {kept.shape}, {states.shape} and {step}."
         )
     figure = plt.figure(figsize=(12, 3.5), layout="none")
-    left, right = figure.add_axes((0.055, 0.25, 0.685, 0.645)), figure.add_axes((0.79, 0.25, 0.188, 0.645))
+    left, right = figure.add_axes((0.055, 0.215, 0.685, 0.68)), figure.add_axes((0.79, 0.215, 0.198, 0.68))
     names = [drawable(token) for token in (*read, *written)]
     heatmap(np.where(np.arange(steps) < step, kept, np.nan), left, rows=names[: len(kept)], columns=names, limit=limit)
     left.set(xlabel="it reads, then it writes: a column for each step", title="kept of each letter")
     for at, label in enumerate(left.get_xticklabels()):
         label.set(color=INK if at < len(read) else GREEN, weight="bold" if at == step - 1 else "normal")
         label.set_rotation(90 * (len(names[at]) > 1))
-    left.xaxis.set_label_coords(0.5, -0.29)
+    left.xaxis.set_label_coords(0.5, -0.225)
     left.axvline(len(read) - 0.5, color=ORANGE, linewidth=3, linestyle="-")
     look = {"fontsize": 13, "ha": "center"}
     left.text(len(read) - 0.5, -0.65, "one vector", color=ORANGE, weight="bold", va="bottom", **look)
