@@ -15,7 +15,7 @@ THEIR_SOUNDS = ["<pad>", "<unk>", "<s>", "</s>", *SOUNDS]
 
 @pytest.fixture(scope="module")
 def g2p():
-    return from_g2p(published.read("g2p")[1])
+    return from_g2p(published.arrays("g2p"))
 
 
 def gru(arrays, side, x, h):
@@ -90,7 +90,7 @@ def test_it_is_an_encoder_one_vector_and_a_decoder(g2p):
     memory, state = g2p.model.encode(*g2p.reads.batch([spelled("cat")])[:1])
     assert state.shape == (1, 1, 256) and g2p.writes.vocab[4:] == SOUNDS == sorted(SOUNDS)
     assert g2p.reads.vocab[4:] == ["</s>", *LETTERS] and memory.shape == (1, 4, 256)
-    theirs = sum(part.numel() for part in published.read("g2p")[1].values())
+    theirs = sum(part.numel() for part in published.arrays("g2p").values())
     assert theirs == 834_890 and sum(p.numel() for p in g2p.model.parameters()) == theirs + 2 * 256  # two rows unread
 
 
@@ -100,5 +100,5 @@ def test_other_weights_are_refused_in_words(change):
     weights |= {"enc_emb": torch.zeros(29, 4), "dec_emb": torch.zeros(74, 4), "fc_w": torch.zeros(74, 4)}
     weights["fc_b"] = torch.zeros(74)
     change(weights)
-    with pytest.raises(ValueError, match="not the weights of g2p_en: `published.read"):
+    with pytest.raises(ValueError, match="not the weights of g2p_en: `published.arrays"):
         from_g2p(weights)

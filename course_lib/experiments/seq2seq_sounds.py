@@ -1,7 +1,6 @@
-"""Lessons 03 and 04, on real words: how they sound, as a published network says it, rules, and two networks of ours.
+"""Lesson 03, on real words: how a published encoder-decoder says them, by their length, and what two rules say.
 
-The published one is lesson 03's architecture: an encoder, one vector, a decoder. Of our two one has attention, and its
-partner has not; their weights, seconds of training and start are equal, and each has the best of three learning rates.
+The published network has one vector between its two GRUs, as the lesson's own; it has read most of these words.
 """
 
 from collections import Counter
@@ -11,28 +10,25 @@ import numpy as np
 
 from course_lib.data import sounds
 from course_lib.experiments import experiment
-from course_lib.recipes.sounds import LONGEST, reads_aloud
-from course_lib.recipes.stored import load
 from course_lib.train import published
 from course_lib.translation.error_rate import edit_distance
-from course_lib.weights.g2p_weights import LETTERS, from_g2p, spelled
+from course_lib.weights.g2p_weights import END_SIGN, LETTERS, from_g2p, spelled
 
-OURS = {"attention": "sounds_attention", "one vector": "sounds_one_vector"}
-FILES = {name: f"data/checkpoints/{file}.safetensors" for name, file in OURS.items()}
+MOST_SOUNDS = 40  # after so many a network is stopped; 28 are the most in the dictionary
 SHORTEST, LONG, VERY_LONG = 3, 14, 18  # letters: shorter words count with the first, longer ones with the last
 
 
 @cache
-def speaker(name):
-    """A network that reads words aloud: "published", "attention" or "one vector"."""
-    return from_g2p(published.read("g2p")[1]) if name == "published" else reads_aloud(load(OURS[name])[0])
+def published_speaker():
+    """The published network, a Translator of `spelled` words into sounds."""
+    return from_g2p(published.arrays("g2p"))
 
 
-def said_by(name, words):
+def said(speaker, words):
     """What a network says of words, each a list of sounds."""
-    read = [spelled(word) if name == "published" else word for word in words]
-    parts = [read[at : at + 500] for at in range(0, len(read), 500)]
-    return [row for part in parts for row in speaker(name).translate(part, max_len=LONGEST)]
+    reads = spelled if END_SIGN in speaker.reads.vocab else str.lower
+    parts = [words[at : at + 500] for at in range(0, len(words), 500)]
+    return [row for part in parts for row in speaker.translate([*map(reads, part)], max_len=MOST_SOUNDS)]
 
 
 def plain_sounds(row):
@@ -40,9 +36,9 @@ def plain_sounds(row):
     return [sound.rstrip("012") for sound in row]
 
 
-def judged(said, rows):
+def judged(told, rows):
     """Of what was said of some words: right in every sound, right but for stress, errors over the right sounds."""
-    pairs = [(mine, row.sounds) for mine, row in zip(said, rows, strict=True)]
+    pairs = [(mine, row.sounds) for mine, row in zip(told, rows, strict=True)]
     return {
         "words": len(pairs),
         "exact": np.mean([mine == right for mine, right in pairs]),
@@ -53,15 +49,15 @@ def judged(said, rows):
     }
 
 
-def by_length(said, rows, longest=LONG):
+def by_length(told, rows, longest=LONG):
     """`judged`, of all words, and of those of each length a list for each key, beside their "letters"."""
     sorted_in = {}
-    for mine, row in zip(said, rows, strict=True):
+    for mine, row in zip(told, rows, strict=True):
         sorted_in.setdefault(min(max(len(row.word), SHORTEST), longest), []).append((mine, row))
     letters = sorted(sorted_in)
     of_each = [judged(*zip(*sorted_in[n], strict=True)) for n in letters]
     columns = {key: [one[key] for one in of_each] for key in of_each[0]}
-    return judged(said, rows) | {"by length": columns | {"letters": letters}}
+    return judged(told, rows) | {"by length": columns | {"letters": letters}}
 
 
 # --- the published network, and rules
@@ -72,7 +68,7 @@ def published_network(seed):
     """How many words the published network says rightly, by length: of the whole dictionary, and of our test split."""
     found = {}
     for name, some, longest in (("dictionary", sounds.dictionary(), VERY_LONG), ("test", sounds.words("test"), LONG)):
-        found[name] = by_length(said_by("published", [row.word for row in some]), some, longest)
+        found[name] = by_length(said(published_speaker(), [row.word for row in some]), some, longest)
     return found
 
 
@@ -81,16 +77,16 @@ def rules(seed):
     """How many test words two rules say rightly, by length: a sound for each letter, and the nearest known word."""
     train, test = sounds.words("train"), sounds.words("test")
     found = {"letter by letter": by_length(list(map(letter_by_letter(train), (row.word for row in test))), test)}
-    some = test[:2000]
+    some = test[:1000]  # each is compared with 100,000 known words
     return found | {"nearest word": by_length(nearest_words(train, [row.word for row in some]), some)}
 
 
 def letter_by_letter(train):
     """A rule: each letter's most frequent sound, counted in words that have as many sounds as letters."""
     counts = {letter: Counter() for letter in LETTERS}
-    for word, said in train:
-        if len(word) == len(said):
-            for letter, sound in zip(word, said, strict=True):
+    for word, right in train:
+        if len(word) == len(right):
+            for letter, sound in zip(word, right, strict=True):
                 counts[letter][sound] += 1
     table = {letter: count.most_common(1)[0][0] for letter, count in counts.items()}
     return lambda word: [table[letter] for letter in word]
