@@ -9,9 +9,9 @@ import torch
 
 from course_lib.data import sounds
 from course_lib.experiments import experiment
+from course_lib.experiments.seq2seq_sounds import published_speaker
 from course_lib.text.pairs import PADDING, shift
-from course_lib.train import published
-from course_lib.weights.g2p_weights import from_g2p, spelled
+from course_lib.weights.g2p_weights import spelled
 
 N_LETTERS = (4, 6, 8, 10, 12, 14)  # lengths of words that are compared
 EACH = 400  # words of each length
@@ -22,12 +22,6 @@ def words_of(n_letters):
     """Words of so many letters with their sounds: of the corpus's test split first, then of the others."""
     rows = [row for split in ("test", "validation", "train") for row in sounds.words(split)]
     return [row for row in rows if len(row.word) == n_letters][:EACH]
-
-
-@cache
-def the_pair():
-    """The published encoder and decoder, with their letters and sounds."""
-    return from_g2p(published.read("g2p")[1])
 
 
 @torch.no_grad()
@@ -72,7 +66,7 @@ def missed_when_told(translator, rows):
 @experiment(seeds=[0], cpus=["default"])
 def published_pair(seed):
     """What g2p_en says right by number of letters, what it misses when told, and what its vector keeps of a letter."""
-    translator = the_pair()
+    translator = published_speaker()
     found = {name: {} for name in ("exact", "missed when told", "kept", "sounds")}
     for n in N_LETTERS:
         rows = words_of(n)
