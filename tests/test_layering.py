@@ -56,6 +56,7 @@ ROOMS = {
     "show.carried": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.curves": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.drawings": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
+    "show.one_vector": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.emblems": Room({"matplotlib"}, {"show.plots"}),
     "show.diagrams": Room({"numpy", "matplotlib"}, {"show.diagrams", "show.drawings", "show.letters", "show.plots"}),
     "show.attention_views": Room({"numpy"}, {"show.attention_views", "show.letters", "show.plots"}),

@@ -21,8 +21,8 @@ _ASKED = questions("""
     - Padding makes the batch larger, so its gradients are less noisy.
         The extra places carry no information about translation.
     + Padding after padding is soon learned, and it fills many places.
-        Yes: after 100 steps it cost next to nothing, at more than a third of the places. Real words cost about what
-        they cost the model with the masked loss.
+        Yes: after 100 steps it cost next to nothing, at many of the places. Real words cost about what they cost the
+        model with the masked loss.
     - The model learns from the padding where its sentences must end.
         That is what the end token teaches; it is a real token.
     - Padding has a loss of zero, so that it pulls down the mean loss.
@@ -35,7 +35,7 @@ _ASKED = questions("""
         It needs no bug: the two numbers measure different things.
     + Yes: one counts single words, the other whole sentences.
         Yes: at 1.3 per token a right sentence of twenty tokens gets 1.3^-20, or 0.5 %, and one miss is enough to spoil
-        it. It need not be so: here lists of two have 1.3, and more than half come out right.
+        it. It need not be so: where the misses crowd in a few sentences, the others come out right.
     - Yes, but only where the test set was used in training.
         Then the sentences would come out right all the more.
 
