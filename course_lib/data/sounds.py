@@ -109,7 +109,7 @@ def card() -> str:
     every = [row for part in parts.values() for row in part]
     examples = " · ".join(f"{row.word} → {' '.join(row.sounds)}" for row in parts["train"][:4])
     table = "\n".join(
-        f"| {split} | {len(part):,} | {sum(len(row.word) for row in part) / len(part):.1f} | "
+        f"| {split} | {len(part):,} | {sum(len(row.word) for row in part) / len(part):.0f} | "
         f"{sum(len(row.word) >= 14 for row in part):,} |"
         for split, part in parts.items()
     )
