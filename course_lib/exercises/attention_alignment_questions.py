@@ -22,7 +22,7 @@ _ASKED = questions("""
         Then the weights of real words no longer sum to one.
     - Never: a model learns by itself to ignore padding.
         It may, nearly. But then a translation depends on the length of its neighbours in the batch.
-    + Before softmax: give them the lowest number of all.
+    + Before softmax: set their scores to minus infinity.
         Yes. Their weights are then exactly zero, and the rest sums to one.
     - In training: nobody pads sentences once it is over.
         A batch of test sentences is padded just the same.
@@ -33,7 +33,7 @@ _ASKED = questions("""
     - Two directions with attention beside one with it
         That shows what the second direction adds where attention is at work. Both have attention.
     + The same model with attention, and without any
-        Yes. Cell, width and directions are the same; steps and rate favour the one without, so they are not the reason.
+        Yes. Cell, width and directions are the same. The look adds a third more parameters; lesson 03's LSTM has more.
     - Lists of four dates beside lists of one date
         That shows whether a model falls. Why it does, or does not, needs another model beside it.
 
@@ -52,7 +52,7 @@ _ASKED = questions("""
         Often, not surely: a state holds its neighbours too.
     - Without word 5 it would have written some other word.
         That can be tested by taking it away, and often the word stays.
-    + Nine tenths of the context vector are the state at 5.
+    + The context: 0.9 times that state, and some others.
         Yes, and no more than that. What the state holds, and what is made of it, is another question.
     - The other words of the source have next to no effect.
         Their effect may come through the state at 5, which has read them, and through the decoder's own state.
