@@ -18,13 +18,13 @@ _ASKED = questions("""
         Padding only makes a batch rectangular. One text alone needs none.
 
     reaching: A fresh network has the reach 0.0001 at distance 20. What does this number say?
-    - In one of 10,000 texts it makes use of a word 20 back.
+    - In one of 10,000 texts it makes use of the word that is 20 back.
         Nothing is counted here. The reach is a size, that of a gradient.
-    - After 20 steps the state has shrunk to 0.0001 of itself.
+    - In the course of 20 steps the state shrinks to 0.0001 of itself.
         The state may be as large as ever. What has faded is the difference that one input makes.
-    + A small change 20 back moves it 0.0001 as much at most.
+    + A small change 20 back moves the output 0.0001 as much at most.
         Yes. And the gradient that goes back to that input is as small.
-    - It can at best remember 0.0001 of what stood 20 back.
+    - It can at best remember 0.0001 of what stood there 20 words back.
         It speaks of small changes of this network as it is now. What training can make of it is left open.
 
     vanishing: The largest singular value of W_h is 0.9. How far can a change of h_t move h_{t+50}?
@@ -58,13 +58,13 @@ _ASKED = questions("""
         They are read in order, and the state passes from each to the next.
 
     bits: A model needs 2.2 bits for a character of plays that it has not read. What does that say?
-    - Of a hundred characters it gets about two wrong, on average.
+    - Of a hundred characters of a play it gets some two of them wrong.
         It says nothing about right and wrong guesses, only about probabilities.
-    + It gives the right one about 2^-2.2, or 0.22, on average.
-        Yes, in the geometric mean: it is as unsure as a fair draw from 4.6 characters.
-    - A character takes up 2.2 bits of its parameters, on average.
+    + It gives the right one 2^-2.2, or 0.22, in the geometric mean.
+        Yes. The usual mean is higher. It is as unsure as a fair draw from 4.6 characters.
+    - One character takes up about 2.2 bits of the model's parameters.
         The parameters are another matter: this is about text that they have not seen.
-    - It wavers between 2.2 of all 70 characters, on average.
+    - At each place it wavers between some 2.2 of all 70 characters.
         Bits are logarithms: 2.2 of them are as unsure as a fair draw from 2^2.2 = 4.6 characters.
 """)
 QUIZ = [replace(one, lesson=LESSON) for one in _ASKED]

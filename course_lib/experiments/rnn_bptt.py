@@ -124,19 +124,23 @@ WAYS = {
     "steps a tenth as long": {"clip": None, "lr": 0.01, "sigma": 1.2},
     "σ = 0.9": {"clip": None, "lr": 0.1, "sigma": 0.9},
 }
+SHORT = 5  # so few numbers in place of 50
 LOST = 1e6  # beyond this squared error the weights are lost
 
 
-@experiment(WAYS.values())
-def descend(seed, clip, lr, sigma):
-    """Squared error in 200 steps of gradient descent on the adding problem, clipped or not, by step length and σ."""
+@experiment([*WAYS.values(), *(way | {"length": SHORT} for way in WAYS.values())])
+def descend(seed, clip, lr, sigma, length=50):
+    """Squared error in 200 steps of gradient descent on the adding problem, clipped or not, by step length and σ.
+
+    With `SHORT` numbers in place of 50 the same steps show what they can learn.
+    """
     rnn, readout = RNN(2, 32), nn.Linear(32, 1)
     with torch.no_grad():
         rnn.w_h[0].mul_(sigma)
         rnn.w_x[0].mul_(0.3)
     weights, losses = [*rnn.parameters(), *readout.parameters()], []
     for _ in range(200):
-        x, y = adding(64, 50)  # numbers and marks (B, T, 2), the sum of the marked (B,)
+        x, y = adding(64, length)  # numbers and marks (B, T, 2), the sum of the marked (B,)
         loss = (readout(rnn(x)[0][:, -1])[:, 0] - y).square().mean()
         losses.append(loss.item() if loss < LOST else LOST)  # LOST for one that is no number, too
         if losses[-1] == LOST:
@@ -311,6 +315,17 @@ def letters_reach(network: CharRNN) -> Tensor:
     return reach(lambda x: network.readout(network.rnn(x)[0]), network.embed(rows).detach(), each=True).cpu()
 
 
+@experiment()
+def fresh_letters(seed):
+    """How much more of the reach is left at distance 20 at the furthest of 64 places than at the typical, untrained.
+
+    The network is the one from which `plays_model` starts with this seed.
+    """
+    curves = letters_reach(CharRNN(len(characters()[0]), RNN(64, 256)))
+    left = curves[:, -21] / curves[:, -1]
+    return {"furthest over typical": left.max() / left.median()}
+
+
 def left_at_20(before: Tensor, after: Tensor) -> dict[str, float]:
     """What training changed in the part of the reach that is left at distance 20: curves (64, 65) before and after."""
     before, after = (curves[:, -21] / curves[:, -1] for curves in (before, after))  # of each of the 64 places
@@ -382,9 +397,9 @@ CHUNKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
 
 def chunked_gradient(model: CharRNN, chunk: int) -> tuple[Tensor, int, float]:
-    """Gradient of the loss over 512 characters, cut every `chunk`; bytes kept for one backward pass; seconds of a core.
+    """Gradient of the loss over 16 rows of 512 characters, cut every `chunk`; bytes kept for one backward; seconds.
 
-    Without the read-out: truncation leaves its gradient as it is.
+    The seconds are those of a core. Without the read-out: truncation leaves its gradient as it is.
     """
     x, y = (ids.to(model.embed.weight.device) for ids in next(streams(characters()[1]["validation"], 16, 512)))
     model.zero_grad()

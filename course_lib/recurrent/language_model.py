@@ -75,7 +75,7 @@ def streams(ids: Tensor, batch_size: int, chunk: int) -> Iterator[tuple[Tensor, 
 class TruncatedBPTT:
     """Loss of one chunk: the state is carried in from the chunk before, the gradient is not.
 
-    (After Williams and Peng, 1990, who let it go back a fixed number of steps from everywhere, not to a chunk's start.)
+    (Williams and Peng, 1990: their BPTT(h; h') starts back every h' steps and goes h steps back; here h = h'.)
 
     Call it with a model (tokens, state) -> (logits, state) and a pair from `streams`; nats per token come back.
     """
