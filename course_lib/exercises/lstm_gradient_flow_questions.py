@@ -28,14 +28,14 @@ _ASKED = questions("""
         What it learns cannot be said, but where it starts can: f is about sigmoid(1) in every unit.
 
     recall_bias: One LSTM learns recall, its twin does not. Only the forget bias at the start differs. What is shown?
-    - That what decides is a gradient alive at the start.
+    - That a live gradient at the start can decide it.
         It was not changed alone: the bias also sets how much of the first symbol is left at the end. Taken apart,
         each of the two carried it a part of the way.
     + That the gate's start can decide, all else equal.
         Yes, on this task and at this budget, and no more: one thing was changed, so the difference is its work.
     - That the twin has too few weights to hold a symbol.
         Both have equally many, and the symbol takes 3 bits. Room is not what was missing.
-    - That a larger forget bias makes every task easier.
+    - That a larger forget bias can only help a network.
         One task was tried. Where much must be forgotten soon, a gate that is open wide may well be in the way.
 
     gru_z: In a GRU as PyTorch computes it, z is 1 in one unit. What does this step do to it?
@@ -48,14 +48,14 @@ _ASKED = questions("""
     - The unit keeps its value and adds the candidate.
         So an LSTM can do, whose gates f and i are two. Here keeping and writing share one gate.
 
-    false_past: A model reads 64 characters of one play after 64 of another; its last guess is as good as ever. Why?
-    - It was trained on plays alone, and all plays are alike.
+    false_past: A model reads 64 characters of one play, then 64 of another; its last guess is no worse. What is shown?
+    - That it was trained on plays, and plays are all alike.
         Then the first characters behind the change would cost nothing more either, and they do cost more.
-    + What it guesses at the end rests on the last 64 alone.
+    + That what it guesses there rests on the last 64 alone.
         Yes. Older characters make no difference to its guess, so none of what it knows comes from them.
-    - Its gates noticed the change, and emptied the cell.
+    - That its gates noticed the change and emptied the cell.
         It may be so in a gated model, but the test does not show it, and the plain network has no gates.
-    - Its guesses are as bad after the true text as there.
+    - That its guesses are as bad after the true text as there.
         They are equally good in both, and far better than without any text. Equal does not mean bad.
 """)
 QUIZ = [replace(one, lesson=LESSON) for one in _ASKED]

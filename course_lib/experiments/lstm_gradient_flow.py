@@ -210,6 +210,15 @@ def plain_starts(seed, start):
     return {"gradient": far.item(), "accuracy": learn(model, 18, seed)}
 
 
+OTHERS = {"RNN, quiet": quiet, "GRU, b = 0": partial(GRU, 16, 35, update_bias=0.0)}
+
+
+@experiment(each(cell=["RNN, quiet"], lag=[12, 24]) + each(cell=["GRU, b = 0"], lag=[24]))
+def other_starts(seed, cell, lag):
+    """Accuracy on recall after 300 steps: a plain network with a quiet input, a GRU whose update gates start at 0."""
+    return {"accuracy": learn(Recaller(OTHERS[cell]()), lag, seed)}
+
+
 @experiment(each(longest=[6, 48]))
 def chrono(seed, longest):
     """Accuracy on recall at lag 24 of an LSTM whose gates start for times of 2 to `longest` steps."""
@@ -311,7 +320,8 @@ def bits_late(model, read, asked):
 def on_plays(seed, cell):
     """Bits per character of a stored cell on test plays, and how many more where the older past is another text's."""
     model, ids = load(STORED[cell])[0], CharTokenizer(plays.text("train")).encode(plays.text("test"))
-    pieces = ids[: len(ids) // 129 * 129].view(-1, 129)[:1000]
+    pieces = ids[: len(ids) // 129 * 129].view(-1, 129)
+    pieces = pieces[torch.linspace(0, len(pieces) - 1, 1000).long()]  # from all of the test plays
     true, asked = pieces[:, :-1], pieces[:, 1:]
     strange = torch.cat([true.roll(500, dims=0)[:, :64], true[:, 64:]], dim=1)  # another past, the same rest
     worth = (bits_late(model, strange, asked) - bits_late(model, true, asked)).mean(0)  # (64,)
