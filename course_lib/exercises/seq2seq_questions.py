@@ -7,9 +7,9 @@ from course_lib.exercises import Investigation, questions
 LESSON = "seq2seq"
 
 _ASKED = questions("""
-    reading_on: A short sentence stands in a padded batch, and the encoder does not pack. What does the decoder get?
+    reading_on: A short sentence stands in a padded batch; the encoder is not told its end. What does the decoder get?
     - The state that stood behind the sentence's last word.
-        Only with packing: told the lengths, the layer ends each sentence in that state.
+        Only where it is told the lengths: then each sentence ends in that state.
     - That same state, as padding stands for the number 0.
         The number chooses an embedding. And even a vector of zeros moves the state: biases and state act.
     + A later state, moved on by what it read as padding.

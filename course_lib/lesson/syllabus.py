@@ -76,6 +76,7 @@ LISTED = (
             "data/dates/",
             "data/grammar/",
             "data/interface.py",
+            "show/one_vector.py",
         ),
     ),
     Lesson(
