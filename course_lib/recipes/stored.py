@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from course_lib.data.beside import beside, write_beside
+from course_lib.recipes.glyphs import GLYPHS
 from course_lib.recipes.images import IMAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
 from course_lib.train import seed_everything
@@ -26,7 +27,7 @@ CHECKPOINTS = Path(__file__).resolve().parents[2] / "data" / "checkpoints"
 FORMAT = "unrolled weights 1"
 # What every record holds, besides its recipe's MEASURED: `cards` and lessons read it.
 RECORD = {"seed", "commit", "machine", "weights", "steps", "seconds", "curve"}
-RECIPES = PLAYS | IMAGES
+RECIPES = PLAYS | IMAGES | GLYPHS
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
