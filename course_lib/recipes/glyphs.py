@@ -1,4 +1,4 @@
-"""The two models of lesson 09 that read glyphs: the task, their sizes and optimiser, and the recipes of the stored ones.
+"""The two models of lesson 09 that read glyphs: the task, their sizes, optimiser and recipes.
 
 The task: the base letter of a Latin letter (e of ế), in faces never seen. A model knows the letters of the training
 faces. A test image whose letter is none of these has the label -1: every answer to it is wrong, whoever gives it.

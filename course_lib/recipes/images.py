@@ -17,7 +17,7 @@ from course_lib.vision.vit import ViT, ViTConfig
 
 @dataclass(frozen=True)
 class ImageRecipe:
-    """How one model is made: its `reader` with its `sizes`, and the run that trains it on Fashion-MNIST, or on what `images` gives.
+    """How one model is made: its `reader` with its `sizes`, and the run that trains it on Fashion-MNIST (or `images`).
 
     `about`: what it is, for the card. `config`, where there is one, takes the sizes, and the reader that; `batches`,
     `loss` and `accuracy` train and measure it. `half`: stored in half precision.
