@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from course_lib.attention.reach import reach
 from course_lib.experiments import experiment
-from course_lib.experiments.vit_glyphs import CONFIG, HERE, NETWORKS, THREE, fitted, network
+from course_lib.experiments.vit_glyphs import CONFIG, HERE, THREE, fitted, network
 from course_lib.recipes.glyphs import lettered
 from course_lib.recipes.stored import load
 from course_lib.show.record import capture
@@ -192,21 +192,19 @@ def found_under(models: dict[str, nn.Module], scores: dict[str, Tensor]) -> dict
 
 @experiment(seeds=THREE, cpus=HERE)
 def looks(seed):
-    """Where the heads of a ViT trained for 14 s look, how far layers of both networks reach, what covering changes."""
-    images = lettered("train")
-    trained = {name: fitted(network(name, seed), *images, seed)[0].eval() for name in NETWORKS}
-    return measured(trained, seed)
+    """Where the heads of a ViT trained for 14 s look, how far its layers reach, and what covering changes."""
+    return measured({"ViT": fitted(network("ViT", seed), *lettered("train"), seed)[0].eval()}, seed)
 
 
 @experiment(seeds=[0], cpus=HERE, files=STORED)
 def stored_looks(seed):
-    """The same of the two stored models, trained ten times as long: heads, reach, and what covering changes."""
+    """The same of the stored ViT, ten times as long trained, and of the stored convolutional network."""
     return measured({"ViT": load("glyphs_vit")[0], "ConvNet": load("glyphs_conv")[0]}, seed)
 
 
 def measured(trained: dict[str, nn.Module], seed: int) -> dict:
-    """What both experiments record of a trained ViT and a trained convolutional network."""
-    first = {name: network(name, seed).eval() for name in NETWORKS}
+    """What both experiments record of trained networks: heads of the ViT, reach of all, answers under covers."""
+    first = {name: network(name, seed).eval() for name in trained}
     scores = chosen_by(trained["ViT"], first["ViT"], asked()[0], seed)
     return {
         "heads": seen_in(trained["ViT"]), "heads, first weights": seen_in(first["ViT"]),
