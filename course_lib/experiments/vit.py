@@ -81,7 +81,7 @@ def muon(vit):
     """Muon, of lesson 07, for the matrices in the blocks; AdamW for patches, places, [CLS] and head.
 
     Both step at one rate, 0.03: large for AdamW, and places, drawn at 0.02, soon forget how they began. On glyphs other
-    rates for AdamW's part were tried, and none was better (`vit_glyphs`).
+    rates for AdamW's part were tried, one seed each, and none was better (`vit_glyphs`).
     """
     return Muon(split(vit))
 
