@@ -51,6 +51,14 @@ def test_no_variant_of_a_name_is_there_twice():
     assert "skin tone" not in names and "flag:" not in names
 
 
+def test_other_names_are_what_people_call_the_same_sign():
+    found = emoji.other_names()
+    called = {name: row.name for name, row in found}
+    assert called["tada"] == "party popper" and called["eggplant"] == "aubergine" and len(found) == 409
+    assert {row for _, row in found} <= {row for part in ALL.values() for row in part}
+    assert all(name == name.lower() and name and name != row.name.replace("-", " ") for name, row in found)
+
+
 def test_the_split_is_drawn_by_group_and_mixed():
     first = ALL["train"][:80]
     assert {row.group for row in first} == set(emoji.GROUPS)

@@ -14,12 +14,15 @@ from toys import PREDICT, twice
 
 from course_lib import exercises
 from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, questions
+from course_lib.exercises.bert_build import MyBert, calendar, calendar_batches, calendar_blanks
+from course_lib.exercises.gpt_build import MyGPT, cut_by_merges
 from course_lib.exercises.probes import Case, fresh, not_finite, on, same, tensors
 from course_lib.exercises.slips import Slip, slips
 from course_lib.exercises.transformer_build import MyTransformer
 from course_lib.lesson import limits
 from course_lib.lesson.judge import judge
 from course_lib.lesson.syllabus import LISTED
+from course_lib.text.bpe import BPE
 
 # The proof that every exercise must pass ------------------------------------------------------------------
 
@@ -512,3 +515,37 @@ def test_a_transformer_of_own_parts_takes_any_width_and_no_place_sees_a_later_wo
     torch.testing.assert_close(changed[:, :-1], logits[:, :-1])
     assert (changed[:, -1] - logits[:, -1]).abs().max() > 1e-3
     torch.testing.assert_close(padded, logits)
+
+
+def test_a_bert_of_own_parts_gives_the_logits_of_its_formula_and_hides_as_the_student_does():
+    """MyBert, calendar, calendar_batches, calendar_blanks: of the solutions, logits by formula, months that follow."""
+    torch.manual_seed(0)
+    parts = SimpleNamespace(**{name: find(f"my_{name}").solution for name in ("masking", "pair", "fill")})
+    pieces, batch = calendar(), next(calendar_batches(parts, 64, 0))
+    model = MyBert(parts, len(pieces))
+    assert set(batch.answers.tolist()) <= set(range(5, len(pieces))) and (batch.ids == pieces.mask).any()
+    with torch.no_grad():
+        states = model.bert(batch.ids, batch.segments, batch.mask).flatten(0, 1)[batch.places]
+        head = torch.nn.functional.layer_norm(torch.nn.functional.gelu(states @ model.w + model.b), (48,), eps=1e-12)
+        torch.testing.assert_close(model(*batch[:4]), head @ model.bert.tokens.weight.T + model.bias)
+    (first, second), answer = calendar_blanks()[20]
+    assert " ".join((first, second)).replace("[MASK]", answer).split() == [
+        *("september october november december january february march april".split())
+    ]
+
+
+def test_a_gpt_of_own_parts_writes_with_its_cache_what_it_says_to_the_whole_text():
+    """MyGPT, cut_by_merges: built of the solutions, the cache changes no logit, no place sees a later token."""
+    torch.manual_seed(0)
+    parts = SimpleNamespace(**{name: find(f"my_{name}").solution for name in ("merge", "window", "top_p", "cached")})
+    bpe = BPE.train("the other mother and her brother " * 3, 280)
+    ids = cut_by_merges("the other brother", bpe, parts)
+    assert ids.tolist() == bpe.encode("the other brother").tolist()
+    model = MyGPT(parts, len(bpe), d=32, max_len=24).double()
+    wrote, logits = model.write(ids[None], 12, 0.9, torch.Generator().manual_seed(0))
+    assert wrote.shape == (1, len(ids) + 12)
+    with torch.no_grad():
+        at_once = model(wrote)
+        other = model(torch.cat([wrote[:, :-1], (wrote[:, -1:] + 1) % len(bpe)], dim=1))
+    torch.testing.assert_close(at_once[0, len(ids) - 1 : -1], logits)
+    torch.testing.assert_close(other[:, :-1], at_once[:, :-1], rtol=0, atol=0)

@@ -88,7 +88,9 @@ def in_a_cell(exercise, change=lambda source: source):
     return typed(source, dict(exercise.stub.__globals__))[exercise.name]
 
 
-BROKEN = [exercise for exercise in all_exercises() if exercise.stub and not exercise.value]
+GIVEN = [exercise for exercise in all_exercises() if exercise.stub and not exercise.value]
+BROKEN = [exercise for exercise in GIVEN if inspect.getdoc(exercise.stub)]  # says what it should do, and does not
+WITH_A_GAP = [exercise for exercise in GIVEN if exercise not in BROKEN]
 
 
 @pytest.mark.parametrize("exercise", BROKEN, ids=lambda exercise: exercise.name)
@@ -105,6 +107,14 @@ def test_a_broken_function_typed_anew_counts_as_untouched_until_it_does_somethin
     # Whoever does change it is told what still goes wrong.
     printing = in_a_cell(exercise, lambda source: source.replace("\n    return ", "\n    print('here')\n    return "))
     assert "The bug is still there" in judge(exercise, printing).message
+
+
+@pytest.mark.parametrize("exercise", WITH_A_GAP, ids=lambda exercise: exercise.name)
+def test_a_function_with_a_gap_counts_as_untouched_until_it_is_filled(exercise):
+    for change in (str, lambda s: s.replace("\n", "  # a note\n"), lambda s: s.replace("\n    ", "\n\n    ")):
+        assert judge(exercise, in_a_cell(exercise, change)).kind == "not attempted"
+    printing = in_a_cell(exercise, lambda source: source.replace("\n    return ", "\n    print('here')\n    return "))
+    assert "There is a `...` left" in judge(exercise, printing).message
 
 
 def test_a_cell_that_also_imports_is_compared_as_well():

@@ -41,7 +41,8 @@ ROOMS = {
     "scale": Room({"torch", "numpy", "safetensors"}, {"scale", "train", "data", *concepts()}),
     "train.published": Room({"platformdirs"}, {"data.beside"}),
     "experiments": Room(
-        {"torch", "numpy", "sacrebleu"}, {"experiments", "recipes", "train", "data", "show.record", *concepts()}
+        {"torch", "numpy", "sacrebleu", "jinja2"},
+        {"experiments", "recipes", "train", "data", "show.record", *concepts()},
     ),
     "experiments.runs": Room(set(), set()),
     "experiments.__main__": Room({"torch"}, {"experiments", "train", "lesson.syllabus"}),
@@ -53,6 +54,7 @@ ROOMS = {
     "show.plots": Room({"numpy", "matplotlib", "PIL"}, {"show.letters"}),
     "show.curves": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.drawings": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
+    "show.emblems": Room({"matplotlib"}, {"show.plots"}),
     "show.diagrams": Room({"numpy", "matplotlib"}, {"show.diagrams", "show.drawings", "show.letters", "show.plots"}),
     "show.attention_views": Room({"numpy"}, {"show.attention_views", "show.letters", "show.plots"}),
     "show.widgets": Room({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"show.frames", "show.plots"}),

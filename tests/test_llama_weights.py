@@ -18,7 +18,7 @@ from torch.testing import assert_close
 from course_lib.data import plays
 from course_lib.language.decoder import Decoder
 from course_lib.train import published
-from course_lib.weights.llama_weights import LLAMA_NAMES, from_gguf, from_llama, gguf_tokenizer
+from course_lib.weights.llama_weights import LLAMA_NAMES, from_gguf, from_llama, gguf_chat_template, gguf_tokenizer
 
 KIND = {kind: gguf.GGMLQuantizationType[kind] for kind in ("F32", "F16", "Q4_1", "Q8_0")}
 VOCAB = ["<|end|>", "<|start|>", *map(str, range(10)), "a", "b", "Ġ", "ab", "Ġa", "Ġab"]
@@ -87,6 +87,15 @@ def test_a_file_gives_its_tokenizer(tmp_path):
     assert bpe.vocab == VOCAB and bpe.specials == {"<|end|>": 0, "<|start|>": 1}
     assert [bpe.vocab[i] for i in bpe.encode("ab 12 ab")] == ["ab", "Ġ", "1", "2", "Ġab"]
     assert not {0, 1} & set(bpe.encode("<|end|>").tolist())
+
+
+def test_a_file_gives_its_chat_template(tmp_path):
+    """gguf_chat_template: as it was written; a file without one is refused in words."""
+    a_file(tmp_path / "tuned.gguf", lambda writer: writer.add_chat_template("{{ messages[0].content }}"))
+    assert gguf_chat_template(tmp_path / "tuned.gguf") == "{{ messages[0].content }}"
+    a_file(tmp_path / "base.gguf")
+    with pytest.raises(ValueError, match=r"base\.gguf has no chat template"):
+        gguf_chat_template(tmp_path / "base.gguf")
 
 
 def test_a_file_cut_short_anywhere_is_refused_in_words(tmp_path):

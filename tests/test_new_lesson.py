@@ -15,12 +15,15 @@ import matplotlib.pyplot as plt
 import nbformat
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PatchCollection
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.transforms import Bbox
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_lib.lesson.syllabus import IN_WRITING, LESSONS, LISTED, Lesson
 from course_lib.publish import new_lesson
 from course_lib.publish.normalise import as_text, normalise
+from course_lib.show.emblems import EMBLEMS
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "17_looking_inside"
@@ -277,7 +280,7 @@ def map_of(lessons):
 
 @pytest.mark.parametrize("count", [3, 9, 10, 17, 20])
 def test_the_map_is_drawn_for_any_number_of_lessons(count):
-    """Every name lies inside its box, no two texts touch, and all lie on the paper."""
+    """Every name lies inside its box, no two texts and drawings touch, and all lie on the paper."""
     more = [Lesson(n, f"more_{n}", "A title that is rather long", LESSONS[2].question) for n in range(len(LESSONS), 21)]
     fig = map_of([*LESSONS, *more][: count + 1])
     (ax,) = fig.axes
@@ -285,12 +288,19 @@ def test_the_map_is_drawn_for_any_number_of_lessons(count):
     paper = fig.bbox
     texts = [text.get_window_extent(fig.canvas.get_renderer()) for text in ax.texts]
     boxes = [patch.get_window_extent() for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
+    drawings = [
+        Bbox.union([path.get_extents() for path in one.get_paths()]).transformed(ax.transData)
+        for one in ax.collections
+        if isinstance(one, PatchCollection)
+    ]
     plt.close(fig)
+    assert len(drawings) == min(count, len(EMBLEMS))
+    assert all(drawing.y1 < box.y0 and drawing.y0 >= paper.y0 for drawing, box in zip(drawings, boxes, strict=False))
     assert len(boxes) == count and len(texts) == 2 * count
     for box, name, question in zip(boxes, texts[::2], texts[1::2], strict=True):
         assert box.x0 < name.x0 and name.x1 < box.x1 and box.y0 < name.y0 and name.y1 < box.y1
         assert paper.x0 <= question.x0 and question.x1 <= paper.x1 and paper.y0 <= question.y0 < question.y1 < box.y0
-    parts = [*boxes, *texts[1::2]]
+    parts = [*boxes, *texts[1::2], *drawings]
     touching = [(a, b) for i, a in enumerate(parts) for b in parts[:i] if a.overlaps(b)]
     assert touching == []
 

@@ -62,6 +62,23 @@ def rows(split: str) -> list[Row]:
     return list(_splits()[split])
 
 
+def other_names() -> list[tuple[str, Row]]:
+    """What people call the same emoji in chats ("tada" for "party popper"), each with its row, of all splits.
+
+    They are the package's short names, without those that are the name itself. Raises what `rows` raises.
+    """
+    [(_, content)] = read_packaged(PACKAGE, "data/emoji.json", CHECKSUM)
+    known = {row.emoji: row for split in SPLITS for row in rows(split)}
+    found = []
+    for entry in json.loads(content):
+        row = known.get("".join(chr(int(code, 16)) for code in entry["unified"].split("-")))
+        for name in entry["short_names"] if row else ():
+            plain = " ".join(re.findall(r"[^\W\d_]+", name.lower()))
+            if plain and plain != " ".join(re.findall(r"[^\W\d_]+", row.name)):
+                found.append((plain, row))
+    return found
+
+
 def family(name: str) -> str:
     """What names have in common that differ in gender, number, direction, size or colour alone.
 

@@ -55,7 +55,7 @@ class Glyph(NamedTuple):
 
 
 def load() -> DatasetDict:
-    """The Latin, Greek and Cyrillic letters as a `datasets.DatasetDict`, by face, in torch format.
+    """Latin, Greek and Cyrillic letters as a `datasets.DatasetDict` (train, validation, test: by face), as tensors.
 
     Columns: image (32, 32), ink from 0 to 1; name, sign, face, script, case, letter. Raises ModuleNotFoundError without
     matplotlib or `datasets`, RuntimeError when its files are not those we know.

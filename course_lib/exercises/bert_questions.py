@@ -14,16 +14,16 @@ _ASKED = questions("""
         Yes: the answer stands in what it reads. Training would go splendidly and teach nothing. So a word is hidden.
     - Its softmax would have to run over the whole text.
         It runs over the vocabulary, as in a GPT: one piece is asked at each place.
-    - Attention without a triangle keeps no word order.
-        The order is in the embeddings of places, in both models. The triangle hides what comes later.
+    - Attention without a causal mask keeps no order.
+        The order is in the embeddings of places, in both models. The mask hides what comes later.
 
     one_in_ten_stays: Of the chosen words, 10 in 100 stay as they are and are asked all the same. What for?
     - To rest: some easy answers keep the loss steady.
         Nobody wants easy answers. What counts is what the model must do at words that look untouched.
     - To let it count how often each of the words comes up.
         The read-out's bias learns that from all answers, hidden or not.
-    + Then any word that it reads may be the one asked.
-        Yes. Were only [MASK] asked, the states of all other words could be left poor, and in use there is no [MASK].
+    + So that a state leans to the word that stands there.
+        Yes: to bias it towards the observed word (appendix A.1). In use nearly every word is the right one.
     - To show it the 15 in 100 that will be asked later.
         The draw is new each time a text is read, and nothing tells which untouched word is asked.
 
@@ -37,7 +37,7 @@ _ASKED = questions("""
     + Answers about the whole text are read there.
         Yes. It stands for no word, so its state is free to gather what such an answer needs.
 
-    asked_at_15: The read-out is asked at 15 in 100 places. What does that cost, and why not ask at all of them?
+    asked_at_15: The read-out is asked at 15 in 100 places. What does that cost?
     + Fewer answers a text; the others stand there to read.
         Yes: a GPT learns from each place of a text, BERT from 15 in 100. Hide all, and nothing is left.
     - No cost: a blank teaches as much as six plain words.
@@ -52,7 +52,7 @@ _ASKED = questions("""
         Its weights are drawn. What knows the task is the read-out, which has learned from labels.
     - The labels have leaked, so the test is worth nothing.
         Nothing need leak. Random states still differ from word to word, and that can be enough.
-    + So much any states give: count from there, not chance.
+    + Untrained states give so much: compare with those.
         Yes. Random states still tell words apart. Only what trained states give beyond them is due to training.
     - Training does not help, for random weights will do.
         That would follow if trained states gave no more. Beating chance says nothing about that.

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from sacrebleu.metrics import BLEU
 
 from course_lib.attention.attention import Attention, padding_mask
 from course_lib.attention.reach import reach
 from course_lib.data import dates, grammar
 from course_lib.experiments import each, experiment
+from course_lib.experiments.seq2seq import bleu
 from course_lib.inputs.sequences import map_state
 from course_lib.text.pairs import START, batches
 from course_lib.text.tokenizers import WordTokenizer
@@ -110,12 +110,6 @@ def measures(name, translator):
     return found
 
 
-def bleu(said, pairs):
-    """BLEU of what was said, lists of words, against the right translations."""
-    right = [" ".join(pair.target) for pair in pairs]
-    return BLEU(tokenize="none", force=True).corpus_score([" ".join(words) for words in said], [right]).score
-
-
 def translated(translator):
     """Exact match and BLEU of 150 test lists of each number of dates, and what becomes of lists of five."""
     tests = date_lists().tests
@@ -124,7 +118,7 @@ def translated(translator):
     longest = len(tests[3][0].target)  # four dates are 19 French words
     return {
         "exact": exact,
-        "BLEU": [bleu(mine, pairs) for mine, pairs in zip(said, tests, strict=True)],
+        "BLEU": [bleu(mine, [pair.target for pair in pairs]) for mine, pairs in zip(said, tests, strict=True)],
         "stops after four": np.mean([len(words) <= longest for words in said[4]]),
     }
 
@@ -404,7 +398,7 @@ def grammar_measures(translator):
     rates = {name: scored(links_of(pairs, looks, reading), pairs) for name, reading in READINGS.items()}
     crossings = compounds(pairs, looks)
     return {
-        "BLEU": bleu(translator.translate([pair.source for pair in pairs]), pairs),
+        "BLEU": bleu(translator.translate([pair.source for pair in pairs]), [pair.target for pair in pairs]),
         **rates,
         "compounds": len(crossings),
         "both nouns linked right": sum(both for both, _ in crossings),

@@ -1,4 +1,4 @@
-"""Lesson 08: what a loss can copy, what a blank must first find, what pre-training buys, what heads look at."""
+"""Lesson 08: what a loss can copy, what a blank must first find, which side it uses, senses, and frozen states."""
 
 import math
 from functools import cache, partial
@@ -11,13 +11,10 @@ from torch import nn
 from course_lib.attention.block import Block
 from course_lib.attention.norms import LayerNorm
 from course_lib.bert.bert import Bert, mean_state
-from course_lib.bert.bert_heads import Tagger
-from course_lib.bert.bert_labels import first_pieces, label_loss
-from course_lib.bert.masked_words import mask_tokens, texts_in_order
+from course_lib.bert.masked_words import mask_tokens
 from course_lib.bert.pretraining import play_pieces
-from course_lib.data import emoji, play_tasks, plays, senses
+from course_lib.data import emoji, plays, senses
 from course_lib.data.baselines import bag_of_words
-from course_lib.data.play_baselines import f1
 from course_lib.experiments import each, experiment
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.language.next_token import next_token_loss, three_rounds, windows
@@ -243,54 +240,6 @@ def shuffled_senses(seed):
     model, pieces = minilm()
     found = by_layer(shuffled(model, seed), *sense_sentences(pieces)).mean(1)
     return {"layers": found, "best": found.max()}
-
-
-# --- fine-tuned: names of persons and places
-
-LABELS, TUNING_STEPS, TESTED = 400, 120, 300
-
-
-def read_speeches(rows):
-    """Speeches in pieces, and the number of each word's tag at its first piece; -100 where nothing is asked."""
-    part = pieces_of_plays().batch([row.words for row in rows], max_len=64)
-    return part, first_pieces(part.words, [[play_tasks.TAGS.index(tag) for tag in row.tags] for row in rows])
-
-
-def tagged_batches(seed):
-    """16 labelled speeches at a time, for `label_loss`."""
-    for some in texts_in_order(play_tasks.rows("names", "train")[:LABELS], 16, draws(seed)):
-        part, tags = read_speeches(some)
-        yield part.ids, part.segments, part.mask, tags
-
-
-@torch.no_grad()
-def names_f1(model):
-    """F1 on test speeches: 2 hits / (tags given + tags meant); "other" is no tag, and a word cut off has none."""
-    said, truth = [], []
-    for at in range(0, TESTED, 25):
-        some = play_tasks.rows("names", "test")[at : min(at + 25, TESTED)]
-        part, tags = read_speeches(some)
-        chosen = model(part.ids, part.segments, part.mask).argmax(-1)  # (B, T)
-        for speech, numbers, words_of, asked in zip(some, chosen, part.words, tags != -100, strict=True):
-            found = dict(zip(words_of[asked].tolist(), numbers[asked].tolist(), strict=True))
-            said.append([play_tasks.TAGS[found.get(word, 0)] for word in range(len(speech.words))])
-            truth.append(speech.tags)
-    return f1(said, truth)
-
-
-@experiment(each(start=["pre-trained", "random weights"]), files=PLAYS_BERT)
-def names_tuned(seed, start):
-    """F1 of names found in test speeches by the stored BERT, fine-tuned on 400, and by the same from random weights."""
-    if start == "pre-trained":
-        model = stored.load("plays_bert")[0]
-    else:
-        torch.manual_seed(seed)
-        model = stored.RECIPES["plays_bert"].model(len(pieces_of_plays()))  # as the stored one began
-    torch.manual_seed(seed)
-    tagger = Tagger(model.bert, len(play_tasks.TAGS))
-    fit(tagger, tagged_batches(seed), label_loss, steps=TUNING_STEPS, lr=1e-3, schedule=partial(cosine, warmup=12),
-        device=CPU, progress=False)  # fmt: skip
-    return {"F1": names_f1(tagger)}
 
 
 # --- frozen: emoji names, ten draws of the labels

@@ -9,6 +9,7 @@ from course_lib.weights.llama_weights import (
     SPECIAL,
     from_gguf,
     from_llama,
+    gguf_chat_template,
     gguf_tokenizer,
 )
 
@@ -26,6 +27,7 @@ __all__ = [
     "from_bert",
     "from_gguf",
     "from_llama",
+    "gguf_chat_template",
     "gguf_tokenizer",
     "our_name",
 ]

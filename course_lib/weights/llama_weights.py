@@ -83,6 +83,16 @@ def gguf_tokenizer(path: str | Path) -> BPE:
     return BPE(vocab, [pair.split(" ") for pair in merges], specials, digits=CUTS[fields["tokenizer.ggml.pre"]])
 
 
+def gguf_chat_template(path: str | Path) -> str:
+    """The chat template of a GGUF file: a text, in Jinja, that makes one text of the turns of a conversation.
+
+    Raises what `from_gguf` raises, and ValueError where the file has none: a model that was not tuned to answer.
+    """
+    fields = _read(path)[0]
+    _check_template(Path(path).name, fields)
+    return fields["tokenizer.chat_template"]
+
+
 def _ours(name: str, column: int) -> str:
     for row in LLAMA_NAMES:
         name = name.replace(row[column], row[0])
@@ -147,3 +157,8 @@ def _check_fields(name: str, fields: dict, n_tensors: int) -> None:
 def _check_tokenizer(fields: dict) -> None:
     if fields.get("tokenizer.ggml.model") != "gpt2" or fields.get("tokenizer.ggml.pre") not in CUTS:
         raise ValueError(f"The tokenizer of the file must be a byte-level BPE, cut as for {' or '.join(CUTS)}.")
+
+
+def _check_template(name: str, fields: dict) -> None:
+    if not isinstance(fields.get("tokenizer.chat_template"), str):
+        raise ValueError(f"{name} has no chat template: its model goes on with a text, it does not answer.")

@@ -1,8 +1,8 @@
 """`python tests/bench/bench_race.py`: which of two recipes reaches 1.91 nats a character on test plays first?
 
 Both have 0.81 million weights and read the characters of the plays in windows of 64, twelve a step. The plain one is
-often shown on the web (a GPT, 4 blocks, 128 wide, AdamW, 2,000 steps); the other is the race's in lesson 07's
-laboratory: one block and a table of pairs. `stretched` is that one with as many steps as fit in the plain recipe's
+often shown on the web (a GPT, 4 blocks, 128 wide, AdamW, 2,000 steps); the other, "race", is one block and a table
+of pairs, chosen among about fifty settings. `stretched` is that one with as many steps as fit in the plain recipe's
 seconds. `--runs` takes the controls too, each with one thing changed. All runs of a seed advance in turns, each a tenth
 of its way, so whatever else the machine does slows all of them; the scoring is not counted. One thread, CPU seconds.
 The table goes to the screen, the numbers to build/bench_race.json, seed after seed.
@@ -17,11 +17,12 @@ from pathlib import Path
 
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.data import plays
-from course_lib.experiments.gpt import PairEmbedding, falling, nanogpt, nats, one_rate, race_decoder, two_rates
-from course_lib.language.gpt import GPT
+from course_lib.language.decoder import Decoder, DecoderConfig
+from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.language.muon import Muon, split
 from course_lib.language.next_token import next_token_loss, windows
 from course_lib.text.tokenizers import CharTokenizer
@@ -31,6 +32,57 @@ OUT = Path(__file__).resolve().parents[2] / "build" / "bench_race.json"
 GOAL = 1.91  # nats a character
 TURNS = 10
 STEPS, PLAIN_STEPS = 360, 2000
+READER = CharTokenizer(plays.text("train"))
+
+
+class PairEmbedding(nn.Embedding):
+    """E[token] + P[token before, token]; the first has token 0 before it. ids (B, T) -> (B, T, D)."""
+
+    def __init__(self, vocab_size, d):
+        super().__init__(vocab_size, d)
+        self.pairs = nn.Embedding(vocab_size**2, d)
+        for table in (self, self.pairs):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, ids):
+        before = F.pad(ids[:, :-1], (1, 0))
+        return super().forward(ids) + self.pairs(before * self.num_embeddings + ids)
+
+
+def race_decoder(d=136, layers=1, d_ff=98, pairs=True):
+    """The race's model, or what a control puts in its place."""
+    model = Decoder(DecoderConfig(len(READER), 64, d, 4, layers, d_ff))
+    if pairs:
+        model.embed = PairEmbedding(len(READER), d)
+    return model
+
+
+def two_rates(model, tables=0.02, matrices=0.004):
+    """AdamW with one rate for the matrices inside the blocks, and another for all the rest."""
+    inside, rest = (group["params"] for group in split(model))
+    groups = [{"params": rest, "lr": tables}, {"params": inside, "lr": matrices}]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
+
+
+def falling(step, steps):
+    """Ten steps up, then a straight line to zero."""
+    return min((step + 1) / 11, 1 - step / steps)
+
+
+def nanogpt():
+    """The model of the recipe that is often shown (Karpathy, 2022)."""
+    return GPT(GPTConfig(len(READER), 64, 128, 4, 4, activation="gelu"))
+
+
+def one_rate(model):
+    """That recipe's AdamW; the fused kernel is not in it, and saves it time."""
+    return torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, fused=True)
+
+
+@torch.no_grad()
+def nats(model, rows):
+    """Mean -ln p of a character, windows (rows, 65), all 64 answers of each."""
+    return sum(float(next_token_loss(model, some)) * len(some) for some in rows.split(64)) / len(rows)
 
 
 def plain_with_table() -> GPT:
@@ -168,7 +220,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    tokens = CharTokenizer(plays.text("train"))
+    tokens = READER
     train, rows = tokens.encode(plays.text("train")), judged(tokens.encode(plays.text("test")[:200_000]))
     done = json.loads(OUT.read_text()) if OUT.exists() else []
     for seed in asked.seeds:
