@@ -92,7 +92,7 @@ def by_face(model: nn.Module) -> list[float]:
 # --- what a student trains, and what needs no training
 
 
-@experiment(each(model=NETWORKS), cpus=HERE)
+@experiment(each(model=NETWORKS))
 def live(seed, model):
     """Share of letters in faces never seen that a ViT and a convolutional network name rightly after 14 s of a core."""
     trained, watched = fitted(network(model, seed), *lettered("train"), seed)
