@@ -34,7 +34,7 @@ def deit_tiny() -> tuple[ViT, list[str]]:
 
 
 def as_imagenet(images: Tensor) -> Tensor:
-    """images (B, 3, H, W) from 0 to 1 -> less the mean and over the spread of ImageNet's colours, as DeiT reads them."""
+    """images (B, 3, H, W) from 0 to 1, less the mean and over the spread of ImageNet's colours, as DeiT reads them."""
     mean, spread = (images.new_tensor(numbers).view(3, 1, 1) for numbers in (MEAN, SPREAD))
     return (images - mean) / spread
 
