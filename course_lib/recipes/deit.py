@@ -45,12 +45,13 @@ def _file(name: str) -> Path:
 
     path = try_to_load_from_cache(REPOSITORY, name, revision=REVISION)
     if not isinstance(path, str):
+        offline = ConnectionError("DeiT-Tiny comes from the Hugging Face hub, which cannot be reached here.")
         if not constants.HF_HUB_OFFLINE and not hub_answers(constants.ENDPOINT):
-            raise ConnectionError("DeiT-Tiny comes from the Hugging Face hub, which does not answer here.")
+            raise offline
         try:
             path = hf_hub_download(REPOSITORY, name, revision=REVISION)
         except Exception as error:
-            raise ConnectionError(f"DeiT-Tiny cannot be had from the hub ({type(error).__name__}).") from error
+            raise offline from error
     kept = Path(path).resolve()  # where the system has links, the hub's cache keeps a large file under its SHA-256
     if name == WEIGHTS and kept.name not in (name, hashlib.sha256(kept.read_bytes()).hexdigest()):
         raise ValueError("DeiT-Tiny's weights are damaged: remove them from the hub's cache, and run this again.")
