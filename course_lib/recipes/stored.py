@@ -128,7 +128,7 @@ def cards() -> str:
             parts.append(
                 f"## `{name}`\n\n{recipe.about}; {r['weights']:,} weights; {recipe.result(r)}.\n\n"
                 f"{r['steps']:,} steps of {recipe.batches_in_words()}, learning rate "
-                f"{recipe.lr:g}, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
+                f"`{recipe.lr:g}`, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
                 f"thread), commit {r['commit']}.\n\nAgain: `{_again(name)}`"
             )
     return "\n\n".join(parts) + "\n"
