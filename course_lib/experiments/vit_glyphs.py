@@ -158,7 +158,7 @@ CURVE = [*each(model=NETWORKS, images=[100, 300], rounds=[0.5]), *each(model=NET
          *each(model=NETWORKS, images=[ALL], rounds=[3])]  # fmt: skip
 
 
-@experiment(CURVE, THREE, HERE)
+@experiment(CURVE, cpus=HERE)
 def by_images(seed, model, images, rounds):
     """Share of letters in faces never seen named rightly, by the number of training images and of steps."""
     known, names = few(images, seed)
@@ -286,7 +286,7 @@ def assumptions(seed, shared, pooled, width):
 PLACES = [*each(images=[100, 300, 1000], steps=[250]), *each(images=[ALL], steps=[500, 1500])]
 
 
-@experiment(PLACES, THREE, HERE)
+@experiment(PLACES, cpus=HERE)
 def all_places(seed, images, steps):
     """Share of letters in faces never seen named rightly by a convolutional network whose read-out sees every place."""
     known, names = few(images, seed)
