@@ -77,7 +77,7 @@ def weights_of(model: nn.Module) -> int:
 # --- what needs the longest
 
 
-@experiment(each(rounds=[10]), THREE, HERE)
+@experiment(each(rounds=[10]), [1, 2], HERE)
 def longest(seed, rounds):
     """Share of letters in faces never seen named rightly by a ViT trained ten times as long as the live one."""
     known, names = few(ALL, seed)
