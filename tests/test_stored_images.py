@@ -82,7 +82,7 @@ def test_a_run_makes_a_model_that_comes_back_in_half_precision(few, name):
     for key, weight in back.state_dict().items():
         assert torch.equal(weight, model.state_dict()[key].half().float())
     card = cards().split("## ")[1]
-    assert card.startswith(f"`{name}`") and "2 steps of 64 images, learning rate 0.0" in card
+    assert card.startswith(f"`{name}`") and "2 steps of 64 images, learning rate `0.0" in card
     assert (
         f"{record['weights']:,} weights; {record['test_accuracy']:.2%} of the 10,000 test images named rightly" in card
     )

@@ -101,7 +101,7 @@ def from_hub(source: str, known: dict[str, tuple[str, str]], instead: str) -> Da
     from huggingface_hub import constants
 
     # HF_HUB_OFFLINE counts as the library read it; then only what an earlier call has cached can be had.
-    if not constants.HF_HUB_OFFLINE and not _hub_answers(constants.ENDPOINT):
+    if not constants.HF_HUB_OFFLINE and not hub_answers(constants.ENDPOINT):
         raise ConnectionError(f"{source} needs the network, and the hub does not answer: {advice}")
     try:
         return load_dataset(*targets[source])
@@ -109,7 +109,7 @@ def from_hub(source: str, known: dict[str, tuple[str, str]], instead: str) -> Da
         raise ConnectionError(f"{source} cannot be had ({type(error).__name__}): {advice}") from error
 
 
-def _hub_answers(address: str, seconds: float = 3.0) -> bool:
+def hub_answers(address: str, seconds: float = 3.0) -> bool:
     """True if the hub can be reached: asked once, where the library itself would try again for 23 seconds."""
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen

@@ -14,6 +14,7 @@ from course_lib.data import (
     interface,
     long_memory,
     order,
+    photographs,
     play_tasks,
     plays,
     senses,
@@ -28,7 +29,8 @@ OPENING = """# The data of this course
 Real text and real images that come inside installed packages, so that every lesson runs with no network.
 Every corpus has `load()`, which gives a `datasets.DatasetDict` with fixed train, validation and test splits
 (test alone where nothing is trained on it), and `card()`, which says what follows here; tasks that are drawn without
-end have their card here too. This file is written by `python -m course_lib.data`.
+end, and photographs that are only looked at, have their card here too. This file is written by
+`python -m course_lib.data`.
 """
 
 
@@ -42,6 +44,7 @@ def readme() -> str:
         digits,
         fashion,
         glyphs,
+        photographs,
         long_memory,
         order,
         word_tasks,

@@ -14,16 +14,16 @@ LESSON = "vit"
 
 def my_rollout(maps):
     mixed = torch.eye(maps.shape[-1]).to(maps)  # (T, T): before the first layer each place holds itself
-    for weights in maps:  # (B, H, T, T), the first layer first
+    for weights in maps:  # (B, heads, T, T), the first layer first
         mean = weights.mean(dim=1)  # (B, T, T): over the heads
         layer = (mean + torch.eye(mean.shape[-1]).to(mean)) / 2  # half of it came by the residual
         mixed = layer @ mixed  # (B, T, T): what the places of this layer took from those before
     return mixed
 
 
-def maps(L=3, B=2, H=2, T=5, dtype=torch.float64):
-    """Attention maps (L, B, H, T, T), sharp enough to differ."""
-    return ((3 * torch.randn(L, B, H, T, T, dtype=dtype)).softmax(dim=-1),)
+def maps(L=3, B=2, heads=2, T=5, dtype=torch.float64):
+    """Attention maps (L, B, heads, T, T), sharp enough to differ."""
+    return ((3 * torch.randn(L, B, heads, T, T, dtype=dtype)).softmax(dim=-1),)
 
 
 ROLLOUT = Exercise(
@@ -48,7 +48,7 @@ ROLLOUT = Exercise(
         Case(lambda: maps(dtype=torch.float32), SINGLE),
     ),
     hints=(
-        "Layer by layer: maps[0] is the first, (B, H, T, T). Take the mean over its heads.",
+        "Layer by layer: maps[0] is the first, (B, heads, T, T). Take the mean over its heads.",
         "The residual hands every place on to itself: (A + I) / 2, with I = torch.eye(T).",
         "The places of layer 2 hold a mixture of layer 1's, which hold mixtures of the input: a product of matrices.",
         "mixed = layer @ mixed, from the identity on: the new layer on the left.",
@@ -88,17 +88,17 @@ ROLLOUT = Exercise(
 
 def my_distance(weights, grid):
     h, w = grid
-    among = weights[:, :, 1:, 1:]  # (B, H, N, N): [CLS] stands nowhere
+    among = weights[:, :, 1:, 1:]  # (B, heads, N, N): [CLS] stands nowhere
     among = among / among.sum(dim=-1, keepdim=True)  # what a patch gives to patches, shared out anew
     place = torch.cartesian_prod(torch.arange(h), torch.arange(w)).to(weights)  # (N, 2): row and column
     distance = (place[:, None] - place).norm(dim=-1)  # (N, N)
-    return (among * distance).sum(dim=-1).mean(dim=-1)  # (B, H): the mean over the patches that look
+    return (among * distance).sum(dim=-1).mean(dim=-1)  # (B, heads): the mean over the patches that look
 
 
-def looks(B=2, H=3, grid=(2, 3), dtype=torch.float64):
-    """Maps (B, H, 1 + N, 1 + N) with [CLS] first, and the grid."""
+def looks(B=2, heads=3, grid=(2, 3), dtype=torch.float64):
+    """Maps (B, heads, 1 + N, 1 + N) with [CLS] first, and the grid."""
     T = 1 + grid[0] * grid[1]
-    return (2 * torch.randn(B, H, T, T, dtype=dtype)).softmax(dim=-1), grid
+    return (2 * torch.randn(B, heads, T, T, dtype=dtype)).softmax(dim=-1), grid
 
 
 def without_cls(given):
@@ -112,7 +112,7 @@ DISTANCE = Exercise(
     lesson=LESSON,
     title="How far a head looks",
     solution=my_distance,
-    returns="a mean distance, in patches, for each image and head, (B, H)",
+    returns="a mean distance, in patches, for each image and head, (B, heads)",
     cases=(
         Case(
             looks,

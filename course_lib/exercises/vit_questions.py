@@ -7,18 +7,18 @@ from course_lib.exercises import Investigation, questions
 LESSON = "vit"
 
 _ASKED = questions("""
-    half_a_patch: The patches of a ViT become half as wide and half as high. How many more scores does a head compute?
-    - Twice as many: a line holds twice as many patches.
-        A line does. The image has twice as many lines too, and scores are there for pairs of patches.
-    - Four times as many: there are four times the patches.
+    half_a_patch: Patches become a third as wide and a third as high. [CLS] aside, how many scores has a head then?
+    - Three times as many: a line holds three times as many.
+        A line does. The image has three times as many lines too, and scores are there for pairs of patches.
+    - Nine times as many: there are nine times the patches.
         That many patches there are. A score belongs to a pair of them.
-    - Eight times as many: more patches, and longer ones.
+    - 27 times as many: there are more patches, also longer.
         The patches are shorter, and that costs the embedding only. A score is computed from queries and keys.
-    + Sixteen times as many: each pair of patches has one.
-        Yes: four times the patches, and four times four the pairs. With patches of one pixel nothing is left to pay it.
+    + 81 times as many: there is one for each pair of them.
+        Yes: nine times the patches, and nine times nine the pairs. With patches of one pixel nothing is left to pay it.
 
     embedding_is: Which convolution is the patch embedding, for patches of 16 x 16?
-    + A window of 16 moved by 16, with D channels out
+    + A window of 16, moved by 16, with D channels out
         Yes. Windows that do not overlap are patches, and each window's weights are a column of E.
     - A window of 16, moved by 1, with D channels out
         Those windows overlap: there would be a token for every pixel.
@@ -31,7 +31,7 @@ _ASKED = questions("""
     - All three: linear model, convolution and ViT
         A linear model has a weight for each pixel. Permute them alike, and it computes what it did before.
     - The convolution alone: it needs its neighbours
-        It does. But a patch is a set of neighbours too: its pixels now come from all over the image.
+        It may lose. But a patch is a set of neighbours too: its pixels now come from all over the image.
     + Convolution and ViT, and not the linear model
         Yes. Both are told by their build which pixels belong together; the linear model never was.
     - The ViT alone, for its places are now wrong

@@ -154,8 +154,12 @@ LISTED = (
             "vision/rollout.py",
             "vision/distillation.py",
             "vision/masked_patches.py",
+            "data/photographs.py",
+            "data/glyphs.py",
             "data/fashion.py",
+            "recipes/glyphs.py",
             "recipes/images.py",
+            "recipes/deit.py",
         ),
     ),
 )

@@ -17,7 +17,7 @@ from course_lib.vision.vit import ViT, ViTConfig
 
 @dataclass(frozen=True)
 class ImageRecipe:
-    """How one model is made: its `reader` with its `sizes`, and the run that trains it on Fashion-MNIST.
+    """How one model is made: its `reader` with its `sizes`, and the run that trains it on Fashion-MNIST (or `images`).
 
     `about`: what it is, for the card. `config`, where there is one, takes the sizes, and the reader that; `batches`,
     `loss` and `accuracy` train and measure it. `half`: stored in half precision.
@@ -38,6 +38,7 @@ class ImageRecipe:
     weight_decay: float = 0.0
     warmup: int = 100
     half: bool = True
+    look: int = 500  # steps between two looks at the validation images
     MEASURED: ClassVar = {"test_accuracy", "test_by_kind"}  # what a record holds besides what every record does
 
     def model(self) -> nn.Module:
@@ -52,10 +53,10 @@ class ImageRecipe:
     def train(self, steps: int, **how) -> tuple[nn.Module, History, dict]:
         """Train a new model for so many of its steps -> the model, its history, and what was measured.
 
-        The history's looks are [step, share of the 5,000 validation images named rightly]. how: for `fit`. Raises
+        The history's looks are [step, share of the validation images named rightly]. how: for `fit`. Raises
         FileNotFoundError, in words, where Fashion-MNIST is not installed.
         """
-        seen = {split: images_and_labels(split) for split in ("train", "validation", "test")}
+        seen = {split: self.images(split) for split in ("train", "validation")}
         device = pick_device()
         model = self.model().to(device)
         history = fit(
@@ -68,15 +69,23 @@ class ImageRecipe:
             schedule=lambda step, _: cosine(step, self.steps, self.warmup),
             device=device,
             watch=lambda step: [step, self.accuracy(model, *seen["validation"])],
-            watch_every=500,
+            watch_every=self.look,
             optimiser=self.optimiser,
             **how,
         )
-        images, labels = seen["test"]
+        return model, history, self.measured(model)
+
+    def images(self, split: str) -> tuple[Tensor, Tensor]:
+        """The images and labels of one split."""
+        return images_and_labels(split)
+
+    def measured(self, model: nn.Module) -> dict:
+        """What a trained model is worth on the test images."""
+        images, labels = self.images("test")
         by_kind = {
             name: self.accuracy(model, images[labels == n], labels[labels == n]) for n, name in enumerate(fashion.NAMES)
         }
-        return model, history, {"test_accuracy": self.accuracy(model, images, labels), "test_by_kind": by_kind}
+        return {"test_accuracy": self.accuracy(model, images, labels), "test_by_kind": by_kind}
 
     def result(self, record: dict) -> str:
         """What a record says that the model is worth."""

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from course_lib.data.beside import beside, write_beside
+from course_lib.recipes.glyphs import GLYPHS
 from course_lib.recipes.images import IMAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
 from course_lib.recipes.sounds import SPEAKERS
@@ -29,6 +30,7 @@ FORMAT = "unrolled weights 1"
 RECORD = {"seed", "commit", "machine", "weights", "steps", "seconds", "curve"}
 RECIPES = PLAYS | IMAGES
 RECIPES.update(SPEAKERS)  # apart, so that records that read other stored models stay those of today's code
+RECIPES.update(GLYPHS)
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
@@ -119,16 +121,18 @@ def cards() -> str:
         "means nothing by it. Each keeps its tokenizer in its own file.\n`fashion_…` have seen the train split of "
         "Fashion-MNIST; their accuracy is that on its test images, by which nothing was\nchosen. "
         "`sounds_…` have read the train split of the sounds; what they are worth is measured on its test words.\n"
+        "`glyphs_…` have seen the Latin letters of ten typefaces; their accuracy is that on four faces of another "
+        "family.\n"
         "([Cards of the corpora](../README.md).)"
     ]
     for name, recipe in RECIPES.items():
         if (CHECKPOINTS / f"{name}.safetensors").exists():
             r = load(name)[1]
             parts.append(
-                f"## `{name}`\n\n{recipe.about}; {r['weights']:,} weights; {recipe.result(r)}.\n\n"
+                f"## `{name}`\n\n<!-- made:card -->\n{recipe.about}; {r['weights']:,} weights; {recipe.result(r)}.\n\n"
                 f"{r['steps']:,} steps of {recipe.batches_in_words()}, learning rate "
-                f"{recipe.lr:g}, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
-                f"thread), commit {r['commit']}.\n\nAgain: `{_again(name)}`"
+                f"`{recipe.lr:g}`, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
+                f"thread), commit {r['commit']}.\n<!-- /made -->\n\nAgain: `{_again(name)}`"
             )
     return "\n\n".join(parts) + "\n"
 
