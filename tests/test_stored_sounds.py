@@ -103,7 +103,7 @@ def test_a_run_makes_a_model_that_comes_back_in_half_precision(few, name):
     for key, weight in back.state_dict().items():
         assert torch.equal(weight, model.state_dict()[key].half().float())
     card = cards().split("## ")[1]
-    assert card.startswith(f"`{name}`") and "2 steps of 2 words, learning rate 0.008" in card
+    assert card.startswith(f"`{name}`") and "2 steps of 2 words, learning rate `0.008`" in card
     assert "of the test words right in every sound" in card
 
 

@@ -39,7 +39,7 @@ _ASKED = questions("""
         One task was tried. Where much must be forgotten soon, a gate that is open wide may well be in the way.
 
     gru_z: In a GRU as PyTorch computes it, z is 1 in one unit. What does this step do to it?
-    + The unit keeps its value; nothing new gets in.
+    + The unit keeps its value; nothing new is let in.
         Yes: h' = 1 * h + 0 * n. What is written must first be given up, so who keeps all writes nothing.
     - The unit takes the candidate; nothing old stays.
         That is z = 0 in this form. (Chung et al., 2014, write it the other way round.)
