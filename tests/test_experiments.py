@@ -329,8 +329,6 @@ def broken(seed):
 @pytest.fixture
 def copy(tmp_path):
     subprocess.run(["cp", "-r", str(ROOT / "course_lib"), str(tmp_path)], check=True)
-    for part in (tmp_path / "course_lib/experiments").glob("seq2seq_*.py"):
-        part.unlink()  # a lesson of one module
     (tmp_path / "course_lib/experiments/seq2seq.py").write_text(SLOW)
     for part in (tmp_path / "course_lib/experiments").glob("seq2seq_*.py"):
         part.unlink()  # the lesson's other experiments
