@@ -37,14 +37,27 @@ def unfinished(lesson):
 
 
 def move_to_both_ends(lesson, name):
-    """Move each slider and menu of a control's cell to both ends by key; (move, milliseconds to the new picture)."""
+    """Move each slider and menu of a control's cell to both ends by key, and type into each text box.
+
+    Gives (move, milliseconds to the new picture).
+    """
     cell = lesson.cell(name)
     cell.locator(".widget-vbox img").wait_for()
     cell.locator(".widget-vbox > :not(.jupyter-widgets)").first.wait_for(state="detached")  # parts come one by one
     controls = cell.locator(".noUi-handle, select")
-    controls.first.scroll_into_view_if_needed()
-    assert controls.count() > 0, "a cell tagged control holds none"
+    boxes = cell.locator(".widget-text input")
+    cell.scroll_into_view_if_needed()
+    assert controls.count() + boxes.count() > 0, "a cell tagged control holds none"
     moves = []
+    for i in range(boxes.count()):
+        for text in ("tough", ""):
+            picture = source(cell)
+            boxes.nth(i).fill(text)
+            cell.evaluate(WATCH)
+            boxes.nth(i).press("Enter")
+            moves.append((f"{name} text {i + 1} {text!r}", lesson.page.evaluate("window.answered")))
+            assert source(cell) != picture, f"{text!r} was typed and the same picture drawn"
+            assert cell.locator(".widget-html img").get_attribute("alt")
     for i in range(controls.count()):
         control = controls.nth(i)
         control.focus()
