@@ -50,14 +50,17 @@ def move_to_both_ends(lesson, name):
     assert controls.count() + boxes.count() > 0, "a cell tagged control holds none"
     moves = []
     for i in range(boxes.count()):
-        for text in ("tough", ""):
-            picture = source(cell)
+        for text in ("", "tough"):
+            was = shown(cell)
             boxes.nth(i).fill(text)
             cell.evaluate(WATCH)
             boxes.nth(i).press("Enter")
             moves.append((f"{name} text {i + 1} {text!r}", lesson.page.evaluate("window.answered")))
-            assert source(cell) != picture, f"{text!r} was typed and the same picture drawn"
-            assert cell.locator(".widget-html img").get_attribute("alt")
+            assert shown(cell) != was, f"{text!r} was typed and the same picture drawn"
+            if refused := cell.get_by_role("alert").all_inner_texts():  # a sentence, where nothing can be drawn
+                assert text == "" and refused[0].endswith("."), refused
+            else:
+                assert cell.locator(".widget-html img").get_attribute("alt")
     for i in range(controls.count()):
         control = controls.nth(i)
         control.focus()
@@ -89,6 +92,11 @@ def ends(control):
             "it => it.tagName === 'SELECT' ? ['0', String(it.length - 1)] : [it.ariaValueMin, it.ariaValueMax]"
         )
     )
+
+
+def shown(cell):
+    """All that a control shows, a picture or the sentence why there is none."""
+    return cell.locator(".widget-html").inner_html()
 
 
 def source(cell):
