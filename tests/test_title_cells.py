@@ -40,7 +40,7 @@ def faults(title: str, seconds: float) -> list[str]:
         )
     number = re.match(r"# (\d\d) · ", title)
     drawing = DRAWN.get(int(number[1])) if number else None
-    if drawing and f"*In [the course's row](00_start_here.ipynb):* the {drawing}" not in title:
+    if drawing and f"*Drawing:* [{drawing}](00_start_here.ipynb)" not in title:
         found.append(f"the title cell does not point to its drawing in lesson 00, the {drawing}")
     return found
 
@@ -54,13 +54,13 @@ def test_title_cell(path):
 
 def test_a_guess_is_found_out():
     good = (
-        "# 01 · A\n\n**Why?**\n\nAfterwards you can\n\n*You need:* x. *In [the course's row](00_start_here.ipynb):* "
-        "the chain. *Run All:* 1.5 minutes on two CPU cores; not yet measured on a GPU."
+        "# 01 · A\n\n**Why?**\n\nAfterwards you can\n\n*You need:* x. *Drawing:* [chain](00_start_here.ipynb). "
+        "*Run All:* 1.5 minutes on two CPU cores; not yet measured on a GPU."
     )
     assert faults(good, 90) == []
     (fault,) = faults(good, 20)
     assert fault.startswith("the title cell says 1.5 minutes, measured were 0.3")
     assert faults(titled(good, 20), 20) == [] and titled(good, 90) == good
-    (fault,) = faults(good.replace("the chain", "the lane"), 90)
+    (fault,) = faults(good.replace("chain", "lane"), 90)
     assert fault.endswith("its drawing in lesson 00, the chain")
     assert len(faults("# Title", 90)) == 6
