@@ -1,6 +1,5 @@
 """Lesson 07, what is built in the end: a GPT whose merges, mask, cached heads and top-p a student has written."""
 
-import math
 from types import SimpleNamespace
 
 import torch
@@ -21,41 +20,42 @@ def cut_by_merges(text: str, bpe: BPE, parts: SimpleNamespace) -> Tensor:
     return torch.tensor(ids)
 
 
+def _block(d: int) -> dict[str, nn.Module]:
+    think = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
+    looks = {part: nn.Linear(d, d, bias=False) for part in "qkv"}  # the matrices of all heads, side by side
+    return {"norm": nn.LayerNorm(d), **looks, "mix": nn.Linear(d, d), "think": think}
+
+
 class MyGPT(nn.Module):
     """A GPT of three functions: each head is parts.cached with parts.window, and it writes by parts.top_p.
 
     ids (B, n): what comes next; cache: a dict, empty at first, None to read a whole text -> logits (B, n, V).
     """
 
-    def __init__(
-        self, parts: SimpleNamespace, vocab_size: int, d: int = 96, n_heads: int = 2, n_layers: int = 2, max_len=96
-    ):
+    def __init__(self, parts: SimpleNamespace, vocab_size: int, d: int = 64, n_heads=2, n_layers=2, max_len=64):
         super().__init__()
-        self.parts, self.max_len = parts, max_len
+        self.parts, self.n_heads, self.max_len = parts, n_heads, max_len
         self.tokens, self.places = nn.Embedding(vocab_size, d), nn.Embedding(max_len, d)
         for table in (self.tokens, self.places):
             nn.init.normal_(table.weight, std=0.02)
-        self.w = nn.Parameter(torch.randn(n_layers, n_heads, 3, d, d // n_heads) / math.sqrt(d))
-        self.mix = nn.ModuleList(nn.Linear(d, d) for _ in range(n_layers))
-        self.think = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d)) for _ in range(n_layers)
-        )
-        self.norms = nn.ModuleList(nn.LayerNorm(d) for _ in range(n_layers + 1))
+        self.blocks = nn.ModuleList(nn.ModuleDict(_block(d)) for _ in range(n_layers))
+        self.norm = nn.LayerNorm(d)
 
     def forward(self, ids: Tensor, cache: dict | None = None) -> Tensor:
         cache = {} if cache is None else cache
         past = cache.get("past", 0)
         cache["past"] = past + ids.shape[1]
         x = self.tokens(ids) + self.places.weight[past : cache["past"]]  # (B, n, D)
-        for layer, heads in enumerate(self.w):
-            y = self.norms[layer](x)
+        for layer, block in enumerate(self.blocks):
+            y = block["norm"](x)
+            matrices = zip(*(block[part].weight.T.chunk(self.n_heads, dim=1) for part in "qkv"), strict=True)
             seen = [
                 self.parts.cached(y, cache.setdefault((layer, head), {}), *w, self.parts.window)
-                for head, w in enumerate(heads)
+                for head, w in enumerate(matrices)
             ]  # each (B, n, D / H)
-            x = x + self.mix[layer](torch.cat(seen, dim=-1))
-            x = x + self.think[layer](x)
-        return F.linear(self.norms[-1](x), self.tokens.weight)  # (B, n, V)
+            x = x + block["mix"](torch.cat(seen, dim=-1))
+            x = x + block["think"](x)
+        return F.linear(self.norm(x), self.tokens.weight)  # (B, n, V)
 
     @torch.no_grad()
     def write(self, ids: Tensor, n: int, p: float, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:

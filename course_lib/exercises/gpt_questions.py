@@ -43,24 +43,24 @@ _ASKED = questions("""
     - The queries of old places change with new text.
         They do not: nobody looks ahead, so what stands at an old place remains, queries too.
     - The queries are the same as the keys in a head.
-        They have a matrix of their own. A head whose queries are its keys would look at itself most.
+        They have a matrix of their own. A head whose queries are its keys would often look at itself most.
     + Old places ask no more: they are looked at.
         Yes. A new place brings its own query, which meets all keys and takes from all values.
 
     examples_change: Eight examples stand in the prompt, and the answers get better. What has changed in the model?
-    + What it computes for this text, and no weight
+    + What it computes for the text, and nothing else
         Yes. Take the examples out again and all is as before. The place of learning is the text that it reads.
-    - The weights of its last blocks, by a little bit
-        Nothing writes a weight when a text is read: no loss, no gradient, no optimiser.
-    - The embeddings of words in the given examples
-        They are weights as well, and stay. What a later block makes of these words is different.
-    - The bias of its read-out, towards such answers
-        The read-out stays. What is read out, the last vector, is different because other text stands before.
+    - Nothing: it computes the same as without them
+        Each place looks at what stands before it. With examples there, other vectors come out, and other answers.
+    - Its parameters, for as long as the prompt lasts
+        Nothing writes a parameter when a text is read: no loss, no gradient, no optimiser.
+    - The vectors of the prompt's words in the table
+        The table is a parameter as well, and stays. What the blocks make of these vectors is different.
 
     read_before: A real model needs fewer bits for our held-out plays than ours does. Why is that no fair comparison?
     - Its tokens are longer than ours, so it has fewer.
         Bits per character take care of that: the bits of the whole text, divided by its characters.
-    - Its weights are many more, so it has more room.
+    - Its size is many times ours: it has more room.
         That is a reason why it may be better. A larger model that had not read them would be a fair rival.
     - Its text is of our days, and the plays are old.
         That would count against it, and it does better all the same.

@@ -69,7 +69,7 @@ def held_out_bits(model, part):
 
 # --- a GPT trained by a plain loop: the notebook's, of which each line stands on a slide
 
-STEPS, BATCH, RATE = 420, 16, 2e-2
+STEPS, BATCH, RATE = 350, 16, 2e-2
 SIZES = {"max_len": 64, "d_model": 96, "n_heads": 4, "n_layers": 2}
 COOL = 0.8  # the temperature at which it writes
 LOOKS = range(0, STEPS + 1, 70)  # steps at which validation plays are asked

@@ -22,10 +22,12 @@ from course_lib.experiments.gpt import (
     SIZES,
     STEPS,
     TOLD,
+    WORDINGS,
     answered_to,
     at_last_token,
     before_mark,
     in_template,
+    instruction,
     linear_right,
     reader,
     share_known,
@@ -34,6 +36,7 @@ from course_lib.experiments.gpt import (
 )
 from course_lib.language.generate import next_probs
 from course_lib.language.gpt import GPT
+from course_lib.language.in_context import prompt
 from course_lib.language.next_token import windows
 from course_lib.recipes.stored import load
 from course_lib.text.counts import count_bits
@@ -151,3 +154,16 @@ def template_parts(seed, task, form):
     said, ended = answered_to([FORMS[form](QUESTIONS[task].format(word=word)) for word, _ in pairs])
     holds = [answer.lower() in words_in(text) for text, (_, answer) in zip(said, pairs, strict=True)]
     return {"names it": np.mean(holds), "ends": np.mean(ended)}
+
+
+# --- an instruction as a turn of the chat template
+
+
+@experiment(each(task=QUESTIONS), seeds=range(len(WORDINGS)), cpus=["default"])
+def instructed_turn(seed, task):
+    """How often a published model's whole first line is the right answer, or what it says names it, in its template."""
+    pairs = word_tasks.pairs(task, "test")[: DRAWS * ASKED]
+    said, _ = answered_to([in_template(f"{instruction(task, seed)}\n{prompt([], word)}") for word, _ in pairs])
+    exact = [text.strip().split("\n")[0].strip() == answer for text, (_, answer) in zip(said, pairs, strict=True)]
+    holds = [answer.lower() in words_in(text) for text, (_, answer) in zip(said, pairs, strict=True)]
+    return {"exact": np.mean(exact), "names it": np.mean(holds)}

@@ -21,6 +21,7 @@ from course_lib.language.next_token import next_token_loss, three_rounds, window
 from course_lib.recipes.stored import load
 from course_lib.recurrent.language_model import bits_per_character
 from course_lib.show.record import capture
+from course_lib.text.counts import count_bits
 from course_lib.train.loop import cosine, fit
 
 # --- stored models: nothing is trained here
@@ -38,13 +39,18 @@ def stored_on_plays(seed, name):
     return {"bits": bits_per_character(model, tokens("characters", "test"))}
 
 
-AFTER = (120_000, 420_000)  # where in the test plays the passages begin
+@cache
+def middles():
+    """Where in the text of the test plays the middle of each of the six stands."""
+    text, rows = plays.text("test"), plays.rows("test")
+    of = [[row.text for row in rows if row.play == play and len(row.text) > 80] for play in plays.TEST_PLAYS]
+    return [text.index(speeches[len(speeches) // 2]) for speeches in of]
 
 
-def passages(tokenizer, n, places):
-    """For each passage: tokens of much text before it, then n of the passage itself, and the characters of those n."""
+def passages(tokenizer, n):
+    """One of each test play: tokens of much text before it, then n of the passage, and the characters of those n."""
     text = plays.text("test")
-    for at in places:
+    for at in middles():
         at = text.index("\n", at) + 1
         before, these = (
             torch.as_tensor(tokenizer.encode(part)) for part in (text[at - 3000 : at], text[at : at + 4 * n + 40])
@@ -53,27 +59,34 @@ def passages(tokenizer, n, places):
 
 
 @torch.no_grad()
-def bits_by_memory(model, tokenizer, n, memories, places=AFTER):
+def bits_by_memory(model, tokenizer, n, memories):
     """Bits per character of the passages, each token read after at least k and fewer than 2 k others, by characters."""
     found = {"remembered": [], "bits": []}
     for k in memories:
         bits, letters = 0.0, 0
-        for ids, length in passages(tokenizer, n, places):
+        for ids, length in passages(tokenizer, n):
             cuts = ids[-n - k :].unfold(0, 2 * k, k)  # (n / k, 2 k): k to remember, k to guess
             logits = model(cuts[:, :-1])
             logits = (logits[0] if isinstance(logits, tuple) else logits)[:, k - 1 :]
             bits += float(F.cross_entropy(logits.flatten(0, 1), cuts[:, k:].flatten(), reduction="sum")) / math.log(2)
             letters += length
-        found["remembered"].append(k * letters / (n * len(places)))
+        found["remembered"].append(k * letters / (n * len(middles())))
         found["bits"].append(bits / letters)
     return found
+
+
+@experiment(seeds=[0], cpus=["default"])
+def characters_counted(seed):
+    """Bits per character of validation plays by counts of 1, 2, ... 6 characters in a row, of a third of the plays."""
+    train, asked = (tokens("characters", part) for part in ("train", "validation"))
+    return {"bits": count_bits(train[:1_500_000], asked, len(reader("characters")), 6)}
 
 
 @experiment(each(name=["RNN", "LSTM", "our GPT", "SmolLM2"]), seeds=[0], files=FILES)
 def by_memory(seed, name):
     """Bits per character on test plays where a model's memory is cut to the last k tokens."""
     if name == "SmolLM2":
-        return bits_by_memory(*smollm2(), 256, [64, 256], AFTER[:1])
+        return bits_by_memory(*smollm2(), 256, [64, 256])
     if name == "our GPT":
         return bits_by_memory(load("plays_gpt")[0], reader("pieces"), 256, [2**i for i in range(7)])
     return bits_by_memory(load(f"plays_{name.lower()}")[0], reader("characters"), 768, [2**i for i in range(9)])
@@ -227,7 +240,8 @@ def readings(gone, seed):
     """Bits: a copied random token, right answers after eight examples, a character of plain text."""
     model, tokenizer = smollm2()
     unseen = random_twice(tokenizer, 2, 2000 + seed)
-    passage = torch.as_tensor(tokenizer.encode(plays.text("test")[100_000:101_000]))[:120]
+    text = plays.text("test")
+    plain = torch.stack([torch.as_tensor(tokenizer.encode(text[at : at + 400]))[:41] for at in middles()])  # (6, 41)
     pool, asked = (word_tasks.pairs("made-up suffix", part) for part in ("train", "test"))
     shown = draw(pool, 8, torch.Generator().manual_seed(seed))
     words, answers = zip(*asked[:8], strict=True)
@@ -235,8 +249,9 @@ def readings(gone, seed):
         states = model.states(unseen)[:, 31:-1]  # the second copy, which predicts itself
         again = F.cross_entropy(model.read_out(states).flatten(0, 1), unseen[:, 32:].flatten()) / math.log(2)
         suffix = read(model, tokenizer, [prompt(shown, word) for word in words], answers).bits.mean()
-        bits = F.cross_entropy(model(passage[None, :-1])[0], passage[1:], reduction="sum") / math.log(2)
-    return {"random tokens": again, "made-up suffix": suffix, "plain text": bits / len(tokenizer.decode(passage[1:]))}
+        bits = next_token_loss(model, plain) * plain[:, 1:].numel() / math.log(2)
+    letters = sum(len(tokenizer.decode(ids[1:])) for ids in plain)
+    return {"random tokens": again, "made-up suffix": suffix, "plain text": bits / letters}
 
 
 @experiment(cpus=["default"])

@@ -6,11 +6,12 @@ from course_lib.exercises import find_quiz
 
 # From the key to the new picture, as the page sees it.
 WATCH = """cell => {
-  window.answered = new Promise(done => {
+  window.answered = new Promise((done, fail) => {
     let pressed = 0
     cell.addEventListener('keydown', () => { pressed = performance.now() }, {capture: true, once: true})
     const shown = cell.querySelector('.widget-html')
     const watch = new MutationObserver(() => { watch.disconnect(); done(performance.now() - pressed) })
+    setTimeout(() => fail(new Error('a minute long nothing new was shown')), 60_000)
     watch.observe(shown, {childList: true, subtree: true, attributes: true})
   })
 }"""
@@ -37,7 +38,7 @@ def unfinished(lesson):
 
 
 def move_to_both_ends(lesson, name):
-    """Move each slider and menu of a control's cell to both ends by key, and type into each text box.
+    """Move each slider and menu of a control's cell to both ends by key, and empty each text box and fill it again.
 
     Gives (move, milliseconds to the new picture).
     """
@@ -50,7 +51,7 @@ def move_to_both_ends(lesson, name):
     assert controls.count() + boxes.count() > 0, "a cell tagged control holds none"
     moves = []
     for i in range(boxes.count()):
-        for text in ("", "tough"):
+        for text in ("", boxes.nth(i).input_value()):
             was = shown(cell)
             boxes.nth(i).fill(text)
             cell.evaluate(WATCH)
