@@ -6,7 +6,7 @@ The README's map, the layering test, the groups of tests and the progress board 
 from dataclasses import dataclass
 
 # The shelf's folders in order: each imports itself and those before it.
-SHELF = ("inputs", "text", "recurrent", "attention", "translation", "weights", "language", "bert", "vision")
+SHELF = ("inputs", "text", "recurrent", "attention", "translation", "weights", "language", "bert", "vision", "detection")
 
 # Concept files that no single lesson owns; they come before every lesson's own.
 SHARED = ("text/tokenizers.py", "inputs/shapes.py", "inputs/sequences.py", "attention/reach.py")
@@ -161,6 +161,14 @@ LISTED = (
             "recipes/images.py",
             "recipes/deit.py",
         ),
+    ),
+    Lesson(
+        10,
+        "detr",
+        "Objects as a set",
+        "How does a network answer with a list whose order means nothing?",
+        ("detection/detr.py",),
+        to_be_written=True,
     ),
 )
 

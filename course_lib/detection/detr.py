@@ -1,0 +1,170 @@
+"""DETR: an image goes in, a set of objects comes out, each with a class and a box. Lesson 10.
+
+    memory = encoder(backbone(image)),   x_l = block_l(x_(l-1), memory),   class, box = heads(x_L)
+    (Carion et al., 2020, section 3.2 and figure 2; x_0 = 0, and a place is added to queries and keys, not to values)
+
+Shapes: B batch, C channels, H, W height and width, F channels of the backbone, h, w its grid, S = h w places, Q queries,
+D d_model, K classes; class K is "no object". Batch first, always. Boxes are centres and sizes, parts of the image's.
+"""
+
+import math
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.attention.block import Block, FeedForward
+from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.norms import LayerNorm
+from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.shapes import check_shapes
+from course_lib.vision.convnet import ConvLayer
+from course_lib.vision.images import image_batch
+
+
+def grid_points(h: int, w: int, at: float = 0.5, dtype=None, device=None) -> Tensor:
+    """Where the cells of a grid stand, x and y from 0 to 1, row by row: (h w, 2). at: 0.5 is a cell's middle."""
+    y, x = ((torch.arange(n, dtype=dtype, device=device) + at) / n for n in (h, w))
+    return torch.cartesian_prod(y, x).flip(1)  # (S, 2)
+
+
+def sine_places(points: Tensor, d_model: int, base: float = 10000.0) -> Tensor:
+    """Lesson 05's sines on two axes, half of the width for y, half for x: points (..., 2) from 0 to 1 -> (..., D).
+
+    One turn of the fastest hand is the whole image (appendix A.4). d_model is a multiple of 4.
+    """
+    check_shapes("sine_places", points=(points, "... 2"))
+    step = torch.arange(0, d_model // 2, 2, dtype=points.dtype, device=points.device)  # (D/4,)
+    angles = 2 * math.pi * points.flip(-1)[..., None] * base ** (-2 * step / d_model)  # (..., 2, D/4): y, then x
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-3)
+
+
+class PlacedAttention(MultiHead):
+    """`MultiHead` that is told where things stand: q = (x + p) W_q, k = (m + p_m) W_k, v = m W_v.
+
+    x (B, T, D), its places to fit; memory (B, S, D) and memory_places to fit, x and its own where None; bias to fit
+    (B, H, T, S), added to the scores, or None -> (B, T, D).
+    """
+
+    def forward(self, x, places, memory=None, memory_places=None, bias=None):
+        memory, memory_places = (x, places) if memory is None else (memory, memory_places)
+        q = self.split(self.w_q(x + places))  # (B, H, T, d_k)
+        k, v = self.split(self.w_k(memory + memory_places)), self.split(self.w_v(memory))  # (B, H, S, d_k)
+        return self.w_o(self.heads(q, k, v, bias=bias).transpose(1, 2).flatten(2))  # (B, T, D)
+
+
+class PlacedBlock(Block):
+    """Lesson 06's block of `PlacedAttention`: it looks at itself, at a memory where there is a cross, and thinks."""
+
+    def forward(self, x, places, memory=None, memory_places=None, bias=None):
+        x = self.norm_1(x + self.dropout(self.attention(x, places)))
+        if self.cross is not None:
+            x = self.norm_cross(x + self.dropout(self.cross(x, places, memory, memory_places, bias)))
+        return self.norm_2(x + self.dropout(self.feed_forward(x)))
+
+    @classmethod
+    def from_sizes(cls, d_model, n_heads, d_ff, cross=False, dropout=0.0):
+        own, memory = PlacedAttention(d_model, n_heads), PlacedAttention(d_model, n_heads) if cross else None
+        return cls(own, FeedForward(d_model, d_ff), memory, dropout=dropout)
+
+
+class Queries(nn.Module):
+    """Object queries: a learned vector each, as in the paper -> places (Q, D); it says nothing of where to look."""
+
+    def __init__(self, n_queries: int, d_model: int):
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(n_queries, d_model))
+
+    def forward(self, grid: Tensor) -> tuple[Tensor, Tensor | None, Tensor | float]:
+        """grid (S, 2) -> places (Q, D), what is added to the scores of queries and grid, where boxes begin."""
+        return self.places, None, 0.0
+
+
+class Anchors(nn.Module):
+    """Object queries that stand somewhere: a learned point each, and its sines as its place (Liu et al., 2022, DAB-DETR).
+
+    They begin on a grid. near: each head adds -(distance / width)^2 to the scores, its width learned, so that a query
+    looks around its point first.
+    """
+
+    def __init__(self, n_queries: int, d_model: int, n_heads: int, near: bool = True):
+        super().__init__()
+        rows = math.ceil(math.sqrt(n_queries))
+        points = grid_points(rows, math.ceil(n_queries / rows))[:n_queries]
+        self.points = nn.Parameter(points.logit())  # (Q, 2), before the sigmoid
+        self.widths = nn.Parameter(torch.full((n_heads,), 0.25).log()) if near else None  # parts of the image
+        self.turn = nn.Linear(d_model, d_model)
+        self.d_model = d_model
+
+    def forward(self, grid: Tensor) -> tuple[Tensor, Tensor | None, Tensor | float]:
+        """As `Queries`: places (Q, D), bias (H, Q, S) or None, and points as a box's logits, (Q, 4)."""
+        points = self.points.sigmoid()  # (Q, 2)
+        apart = (points[:, None] - grid).square().sum(-1)  # (Q, S)
+        bias = None if self.widths is None else -apart / self.widths.exp().square()[:, None, None]  # (H, Q, S)
+        return self.turn(sine_places(points, self.d_model)), bias, F.pad(self.points, (0, 2))
+
+
+class DETR(nn.Module):
+    """Backbone, encoder, decoder, heads (Carion et al., 2020, figure 2): a set of Q classes and boxes for each image.
+
+    backbone: images (B, C, H, W) -> (B, F, h, w), with F = its `width`; queries: `Queries` or `Anchors`.
+    images -> logits (B, Q, K + 1), boxes (B, Q, 4). `layers` gives those of every decoder block, for the losses beside.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        queries: nn.Module,
+        n_classes: int,
+        d_model: int = 64,
+        n_heads: int = 4,
+        n_encoder: int = 0,
+        n_decoder: int = 2,
+        d_ff: int | None = None,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        d_ff = 4 * d_model if d_ff is None else d_ff
+        self.backbone, self.project = backbone, nn.Conv2d(backbone.width, d_model, kernel_size=1)
+        self.queries, self.d_model, self.at = queries, d_model, 0.5
+        self.encoder = nn.ModuleList(PlacedBlock.from_sizes(d_model, n_heads, d_ff, False, dropout) for _ in range(n_encoder))
+        self.decoder = nn.ModuleList(PlacedBlock.from_sizes(d_model, n_heads, d_ff, True, dropout) for _ in range(n_decoder))
+        self.norm = LayerNorm(d_model)
+        self.naming = nn.Linear(d_model, n_classes + 1)
+        self.placing = nn.Sequential(nn.Linear(d_model, d_model), nn.ReLU(), nn.Linear(d_model, d_model), nn.ReLU(), nn.Linear(d_model, 4))
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """Encoder's and decoder's, by the name that they have in `GPT`: so `muon.split` finds them."""
+        return nn.ModuleList([*self.encoder, *self.decoder])
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layers(images)[-1]
+
+    def layers(self, images: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Logits (B, Q, K + 1) and boxes (B, Q, 4) behind each block of the decoder, by the same heads."""
+        seen = self.project(self.backbone(images))  # (B, D, h, w)
+        grid = grid_points(*seen.shape[2:], self.at, seen.dtype, seen.device)  # (S, 2)
+        memory, memory_places = seen.flatten(2).transpose(1, 2), sine_places(grid, self.d_model)  # (B, S, D), (S, D)
+        for block in self.encoder:
+            memory = block(memory, memory_places)
+        places, bias, start = self.queries(grid)  # (Q, D)
+        x, found = memory.new_zeros(len(images), *places.shape), []  # (B, Q, D)
+        for block in self.decoder:
+            x = block(x, places, memory, memory_places, bias)
+            out = self.norm(x)
+            found.append((self.naming(out), (self.placing(out) + start).sigmoid()))
+        return found
+
+
+class Backbone(nn.Sequential):
+    """Pairs of `ConvLayer`s, the grid half as high and wide from pair to pair: (B, C, H, W) -> (B, width, h, w)."""
+
+    def __init__(self, channels: int, widths: tuple[int, ...] = (16, 32, 64)):
+        layers, before = [], channels
+        for n, own in enumerate(widths):
+            layers += [ConvLayer(before, own, stride=2 if n else 1), ConvLayer(own, own)]
+            before = own
+        super().__init__(*layers)
+        self.channels, self.width = channels, before
