@@ -93,7 +93,7 @@ class Anchors(nn.Module):
         rows = math.ceil(math.sqrt(n_queries))
         points = grid_points(rows, math.ceil(n_queries / rows))[:n_queries]
         self.points = nn.Parameter(points.logit())  # (Q, 2), before the sigmoid
-        self.widths = nn.Parameter(torch.full((n_heads,), 0.25).log()) if near else None  # parts of the image
+        self.widths = nn.Parameter(torch.full((n_heads,), 0.1).log()) if near else None  # parts of the image
         self.turn = nn.Linear(d_model, d_model)
         self.d_model = d_model
 
@@ -164,7 +164,7 @@ class Backbone(nn.Sequential):
     def __init__(self, channels: int, widths: tuple[int, ...] = (16, 32, 64)):
         layers, before = [], channels
         for n, own in enumerate(widths):
-            layers += [ConvLayer(before, own, stride=2 if n else 1), ConvLayer(own, own)]
+            layers += [ConvLayer(before, own, stride=2 if n else 1)] + [ConvLayer(own, own)] * bool(n)
             before = own
         super().__init__(*layers)
-        self.channels, self.width = channels, before
+        self.channels, self.width, self.stride = channels, before, 2 ** (len(widths) - 1)

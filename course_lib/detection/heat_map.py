@@ -54,12 +54,13 @@ def heat_of(labels: Tensor, truth: Tensor, h: int, w: int, n_classes: int) -> Te
     return heat.scatter_reduce(2, own, bumps, "amax")
 
 
-def heat_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, h: int, w: int) -> Tensor:
+def heat_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, w: int) -> Tensor:
     """Focal loss of the map (Zhou et al., 2019, equation 1), and a box's loss in each cell that has a middle: a number.
 
         -(1 - p)^2 log p  where the heat is 1,   -(1 - heat)^4 p^2 log(1 - p)  else,   through the number of objects
     """
-    heat = heat_of(labels, truth, h, w, logits.shape[-1])
+    h = logits.shape[1] // w
+    heat = heat_of(labels, truth, h, w, logits.shape[-1])  # (B, S, K)
     p, real = logits.sigmoid(), labels >= 0
     hit = -((1 - p) ** 2) * F.logsigmoid(logits)
     miss = -((1 - heat) ** 4) * p**2 * F.logsigmoid(-logits)

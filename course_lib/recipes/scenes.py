@@ -1,0 +1,100 @@
+"""How lesson 10's two detectors are made and trained: their sizes, optimiser and losses, for scenes of digits.
+
+model = detr(); fit(model, scenes.batches(BATCH), detr_loss, steps=STEPS, lr=RATE, optimiser=muon, ...)
+"""
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.data.scenes import Scenes
+from course_lib.detection.average_precision import Found, found_by, mean_average_precision
+from course_lib.detection.detr import DETR, Anchors, Backbone, Queries
+from course_lib.detection.heat_map import HeatMap, found_on, heat_loss
+from course_lib.detection.set_loss import NOTHING, in_order, loss_given, set_loss
+from course_lib.inputs.sequences import reading
+from course_lib.language.muon import Muon
+from course_lib.recipes.glyphs import as_matrices
+from course_lib.train import cosine
+
+CLASSES, BATCH = 10, 32
+D_MODEL, N_HEADS, D_FF, N_QUERIES, N_DECODER = 64, 4, 128, 16, 2
+RATE = 0.02
+schedule = partial(cosine, warmup=20)
+
+
+def detr(
+    n_queries: int = N_QUERIES, anchors: bool = True, near: bool = True, n_encoder: int = 0, n_decoder: int = N_DECODER
+) -> DETR:
+    """A DETR for scenes, untrained: queries that stand on a grid (anchors), or the paper's; near: the distance weight."""
+    queries = Anchors(n_queries, D_MODEL, N_HEADS, near) if anchors else Queries(n_queries, D_MODEL)
+    return DETR(Backbone(1), queries, CLASSES, D_MODEL, N_HEADS, n_encoder, n_decoder, D_FF)
+
+
+def heat_map(width: int = 128) -> HeatMap:
+    """The rival for scenes, untrained, with about as many parameters as `detr()`."""
+    return HeatMap(Backbone(1), CLASSES, width)
+
+
+def detr_loss(
+    model: DETR, batch: Scenes, *, nothing: float = NOTHING, beside: bool = True, ordered: bool = False
+) -> Tensor:
+    """The set loss behind each block of the decoder, added up, for `fit`.
+
+    beside: the blocks before the last count too (auxiliary losses; Carion et al., 2020, section 3.2). ordered: query m
+    answers for object m of the list, in place of a matching.
+    """
+    images, labels, boxes = batch
+    layers = model.layers(images)
+    if ordered:
+        given = in_order(labels, layers[-1][1].shape[1])
+        return sum(loss_given(given, *layer, labels, boxes, nothing) for layer in (layers if beside else layers[-1:]))
+    return sum(set_loss(*layer, labels, boxes, nothing) for layer in (layers if beside else layers[-1:]))
+
+
+def map_loss(model: HeatMap, batch: Scenes) -> Tensor:
+    """The heat map's loss, for `fit`."""
+    images, labels, boxes = batch
+    return heat_loss(*model(images), labels, boxes, images.shape[2] // model.backbone.stride)
+
+
+@torch.no_grad()
+def found(model: nn.Module, images: Tensor, at_once: int = 250) -> Found:
+    """What a detector finds in images (S, 1, H, W), nothing suppressed; read in eval mode."""
+    with reading(model):
+        parts = [torch.cat(part) for part in zip(*(model(some) for some in images.split(at_once)), strict=True)]
+    return (found_by if isinstance(model, DETR) else found_on)(*parts)
+
+
+def ap(model: nn.Module, scenes: Scenes, at: float = 0.5) -> float:
+    """The mean average precision of a detector on scenes, nothing suppressed."""
+    return mean_average_precision(found(model, scenes.images), scenes.labels, scenes.boxes, at)
+
+
+class ScenesMuon(Muon):
+    """Muon for the matrices of the blocks and for the windows of 3 x 3, all but the first, as matrices (F, 9 C).
+
+    AdamW has the rest, at `share` of the rate. Both detectors are trained so.
+    """
+
+    def __init__(self, model: nn.Module, share: float = 0.15, **how):
+        blocks = [part.weight for part in getattr(model, "blocks", nn.Module()).modules() if isinstance(part, nn.Linear)]
+        windows = [part.weight for part in model.modules() if isinstance(part, nn.Conv2d) and part.kernel_size[0] == 3]
+        inside = {id(weight): weight for weight in blocks + windows[1:]}
+        rest = [weight for weight in model.parameters() if id(weight) not in inside]
+        self.share, matrices = share, list(inside.values())
+        with as_matrices(windows[1:]):
+            super().__init__([{"params": matrices, "matrices": True}, {"params": rest, "matrices": False}], **how)
+
+    def step(self, closure=None):
+        """One step, as Muon's."""
+        matrices, rest = self.param_groups
+        rest["lr"] *= self.share
+        with as_matrices([weight for weight in matrices["params"] if weight.ndim == 4]):
+            return super().step(closure)
+
+
+def muon(model: nn.Module) -> ScenesMuon:
+    """Muon with three rounds, for either detector."""
+    return ScenesMuon(model, rounds=3)
