@@ -22,7 +22,8 @@ from course_lib.detection.detr import (
 )
 from course_lib.detection.heat_map import HeatMap, found_on, heat_loss, heat_of, suppress
 from course_lib.detection.matching import best_permutation, hungarian, match, match_costs
-from course_lib.detection.set_loss import NOTHING, in_order, loss_given, set_loss
+from course_lib.detection.resnet import FrozenNorm, Residual, ResNet, window
+from course_lib.detection.set_loss import NOTHING, in_order, left_to_right, loss_given, set_loss
 
 __all__ = [
     "DETR",
@@ -30,10 +31,13 @@ __all__ = [
     "Anchors",
     "Backbone",
     "Found",
+    "FrozenNorm",
     "HeatMap",
     "PlacedAttention",
     "PlacedBlock",
     "Queries",
+    "ResNet",
+    "Residual",
     "area",
     "average_precision",
     "best_permutation",
@@ -48,6 +52,7 @@ __all__ = [
     "in_order",
     "intersection",
     "iou",
+    "left_to_right",
     "loss_given",
     "match",
     "match_costs",
@@ -59,4 +64,5 @@ __all__ = [
     "suppress",
     "to_centres",
     "to_corners",
+    "window",
 ]

@@ -8,6 +8,7 @@ D d_model, K classes; class K is "no object". Batch first, always. Boxes are cen
 """
 
 import math
+from itertools import pairwise
 
 import torch
 import torch.nn as nn
@@ -17,6 +18,7 @@ from torch import Tensor
 from course_lib.attention.block import Block, FeedForward
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import LayerNorm
+from course_lib.detection.resnet import ResNet
 from course_lib.inputs.sequences import check_sizes
 from course_lib.inputs.shapes import check_shapes
 from course_lib.vision.convnet import ConvLayer
@@ -38,6 +40,25 @@ def sine_places(points: Tensor, d_model: int, base: float = 10000.0) -> Tensor:
     step = torch.arange(0, d_model // 2, 2, dtype=points.dtype, device=points.device)  # (D/4,)
     angles = 2 * math.pi * points.flip(-1)[..., None] * base ** (-2 * step / d_model)  # (..., 2, D/4): y, then x
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-3)
+
+
+class Backbone(nn.Module):
+    """Lesson 09's convolutions, the grid half as high and wide from width to width: (B, C, H, W) -> (B, F, h, w).
+
+    F is the last of the widths, and a cell of the grid stands for `stride` x `stride` pixels.
+    """
+
+    def __init__(self, channels: int, widths: tuple[int, ...] = (16, 32, 64)):
+        super().__init__()
+        check_sizes(type(self).__name__, channels=channels, n_widths=len(widths))
+        layers = [ConvLayer(channels, widths[0])]
+        for before, own in pairwise(widths):
+            layers += [ConvLayer(before, own, stride=2), ConvLayer(own, own)]
+        self.layers = nn.Sequential(*layers)
+        self.channels, self.width, self.stride = channels, widths[-1], 2 ** (len(widths) - 1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.layers(image_batch(images, self.channels, self.layers[0].window.weight))
 
 
 class PlacedAttention(MultiHead):
@@ -128,11 +149,17 @@ class DETR(nn.Module):
         d_ff = 4 * d_model if d_ff is None else d_ff
         self.backbone, self.project = backbone, nn.Conv2d(backbone.width, d_model, kernel_size=1)
         self.queries, self.d_model, self.at = queries, d_model, 0.5
-        self.encoder = nn.ModuleList(PlacedBlock.from_sizes(d_model, n_heads, d_ff, False, dropout) for _ in range(n_encoder))
-        self.decoder = nn.ModuleList(PlacedBlock.from_sizes(d_model, n_heads, d_ff, True, dropout) for _ in range(n_decoder))
+        self.encoder = nn.ModuleList(
+            PlacedBlock.from_sizes(d_model, n_heads, d_ff, False, dropout) for _ in range(n_encoder)
+        )
+        self.decoder = nn.ModuleList(
+            PlacedBlock.from_sizes(d_model, n_heads, d_ff, True, dropout) for _ in range(n_decoder)
+        )
         self.norm = LayerNorm(d_model)
         self.naming = nn.Linear(d_model, n_classes + 1)
-        self.placing = nn.Sequential(nn.Linear(d_model, d_model), nn.ReLU(), nn.Linear(d_model, d_model), nn.ReLU(), nn.Linear(d_model, 4))
+        self.placing = nn.Sequential(
+            nn.Linear(d_model, d_model), nn.ReLU(), nn.Linear(d_model, d_model), nn.ReLU(), nn.Linear(d_model, 4)
+        )
 
     @property
     def blocks(self) -> nn.ModuleList:
@@ -157,14 +184,60 @@ class DETR(nn.Module):
             found.append((self.naming(out), (self.placing(out) + start).sigmoid()))
         return found
 
+    @classmethod
+    def from_hf(cls, model) -> "DETR":
+        """Our DETR with the weights of Hugging Face's DetrForObjectDetection with a ResNet: the same logits and boxes.
 
-class Backbone(nn.Sequential):
-    """Pairs of `ConvLayer`s, the grid half as high and wide from pair to pair: (B, C, H, W) -> (B, width, h, w)."""
+        For images without padding. Raises TypeError for another model, ValueError for what ours does not compute.
+        """
+        theirs = _check_copied(model)
+        queries = Queries(theirs.num_queries, theirs.d_model)
+        ours = cls(
+            ResNet.from_hf(model.model.backbone.model),
+            queries,
+            model.class_labels_classifier.out_features - 1,
+            theirs.d_model,
+            theirs.encoder_attention_heads,
+            theirs.encoder_layers,
+            theirs.decoder_layers,
+            theirs.encoder_ffn_dim,
+            theirs.dropout,
+        ).to(model.class_labels_classifier.weight)
+        ours.at = 1.0  # the paper's code counts its cells from 1 to h, not by their middles
+        with torch.no_grad():
+            queries.places.copy_(model.model.query_position_embeddings.weight)
+            norms = [(ours.norm, model.model.decoder.layernorm)]
+            layers = [(ours.project, model.model.input_projection), (ours.naming, model.class_labels_classifier)]
+            layers += zip(ours.placing[::2], model.bbox_predictor.layers, strict=True)
+            for own, other in zip(ours.blocks, [*model.model.encoder.layers, *model.model.decoder.layers], strict=True):
+                looks = [(own.attention, other.self_attn)]
+                norms += [(own.norm_1, other.self_attn_layer_norm), (own.norm_2, other.final_layer_norm)]
+                if own.cross is not None:
+                    looks.append((own.cross, other.encoder_attn))
+                    norms.append((own.norm_cross, other.encoder_attn_layer_norm))
+                for look, its in looks:
+                    layers += [(look.w_q, its.q_proj), (look.w_k, its.k_proj), (look.w_v, its.v_proj)]
+                    layers.append((look.w_o, its.o_proj))
+                layers += [(own.feed_forward.w_1, other.mlp.fc1), (own.feed_forward.w_2, other.mlp.fc2)]
+            for own, other in layers:
+                own.load_state_dict(other.state_dict())
+            for own, other in norms:
+                own.load_state_dict({"gain": other.weight, "shift": other.bias})
+        return ours.train(model.training)
 
-    def __init__(self, channels: int, widths: tuple[int, ...] = (16, 32, 64)):
-        layers, before = [], channels
-        for n, own in enumerate(widths):
-            layers += [ConvLayer(before, own, stride=2 if n else 1)] + [ConvLayer(own, own)] * bool(n)
-            before = own
-        super().__init__(*layers)
-        self.channels, self.width, self.stride = channels, before, 2 ** (len(widths) - 1)
+
+def _check_copied(model):
+    """The configuration of a model that ours can be."""
+    from transformers import DetrForObjectDetection
+
+    if not isinstance(model, DetrForObjectDetection):
+        raise TypeError(f"DETR.from_hf copies a transformers.DetrForObjectDetection; got {type(model).__name__}.")
+    theirs = model.config
+    same = theirs.encoder_ffn_dim == theirs.decoder_ffn_dim
+    same = same and theirs.encoder_attention_heads == theirs.decoder_attention_heads
+    if theirs.activation_function != "relu" or theirs.position_embedding_type != "sine" or not same:
+        raise ValueError(
+            "DETR.from_hf copies a model with ReLU, sine places, and the same heads and inner width in encoder and "
+            "decoder."
+        )
+    return theirs

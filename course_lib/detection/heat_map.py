@@ -57,7 +57,7 @@ def heat_of(labels: Tensor, truth: Tensor, h: int, w: int, n_classes: int) -> Te
 def heat_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, w: int) -> Tensor:
     """Focal loss of the map (Zhou et al., 2019, equation 1), and a box's loss in each cell that has a middle: a number.
 
-        -(1 - p)^2 log p  where the heat is 1,   -(1 - heat)^4 p^2 log(1 - p)  else,   through the number of objects
+    -(1 - p)^2 log p  where the heat is 1,   -(1 - heat)^4 p^2 log(1 - p)  else,   through the number of objects
     """
     h = logits.shape[1] // w
     heat = heat_of(labels, truth, h, w, logits.shape[-1])  # (B, S, K)

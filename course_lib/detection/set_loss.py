@@ -34,6 +34,13 @@ def in_order(labels: Tensor, n_queries: int) -> Tensor:
     return torch.where((own >= 0) & (m < labels.shape[1]), m, -1)
 
 
+def left_to_right(labels: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+    """The objects of each scene in the order of their middles' x, padding last: labels (B, M), truth (B, M, 4)."""
+    check_shapes("left_to_right", labels=(labels, "int64 B M"), truth=(truth, "B M 4"))
+    order = truth[..., 0].masked_fill(labels < 0, torch.inf).argsort(dim=1, stable=True)  # (B, M)
+    return labels.gather(1, order), truth.gather(1, order[..., None].expand(-1, -1, 4))
+
+
 def loss_given(
     given: Tensor, logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, nothing: float = NOTHING
 ) -> Tensor:

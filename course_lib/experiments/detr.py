@@ -1,21 +1,154 @@
-"""Lesson 10, what its claims rest on: TO BE WRITTEN, what is measured, against which partner.
+"""Lesson 10: a set of digits found in scenes: matching or a fixed order, DETR and a heat map, and what each part does.
 
-An experiment is a function of a seed and a variant, short enough to be shown. `make experiments LESSON=10` runs
-what its record lacks, or holds from other code; the notebook reads `recorded(spread)` and adds a live run.
+All detectors are trained on scenes that are drawn anew, STEPS batches of 32, and judged on test scenes: digits in other
+hands, 500 plain scenes and 500 crowded ones. AP is the mean average precision, at IoU 0.5 and 0.75.
 """
 
+import time
+from functools import cache, partial
+
 import torch
+from torch import Tensor, nn
 
-from course_lib.detection.detr import detr
+from course_lib.data import scenes
+from course_lib.detection.average_precision import duplicates, mean_average_precision
+from course_lib.detection.heat_map import suppress
+from course_lib.detection.set_loss import left_to_right
 from course_lib.experiments import each, experiment
+from course_lib.recipes.scenes import BATCH, ap, detr, detr_loss, found, heat_map, learned, map_loss, muon, ordered_loss
+
+HERE = ["default"]  # the instruction set of what is dear
+STEPS = 300
+LOOKS = 5
 
 
-@experiment(each(width=[4, 16]))
-def spread(seed, width):
-    """TO BE WRITTEN: what this measures, in one sentence, which pages show."""
-    return measures(torch.randn(1000, width))
+@cache
+def seen(split: str, crowded: bool, n: int = 500) -> scenes.Scenes:
+    """The scenes that detectors are judged on."""
+    return scenes.scenes(split, n, crowded)
 
 
-def measures(x):
-    """What a run is asked, the recorded one and the notebook's alike."""
-    return {"before": x.var(), "after": detr(x).var()}
+def fitted(model: nn.Module, seed: int, loss=detr_loss, crowded=False, steps=STEPS, batches=None, **how):
+    """The detector, trained, and its AP50 on validation scenes, at five places on the way."""
+    model, history = learned(model, batches or scenes.batches(BATCH, seed, crowded=crowded), loss, steps,
+                             watch=lambda step: ap(model, seen("validation", crowded, 200)) if step else 0.0,
+                             watch_every=steps // LOOKS, **how)  # fmt: skip
+    return model, [right for _, right in history.watched[1 : LOOKS + 1]]
+
+
+def judged(model: nn.Module) -> dict:
+    """AP on test scenes, plain and crowded, as found and suppressed, and boxes a scene that are found twice."""
+    results = {}
+    for name, crowded in (("", False), ("crowded ", True)):
+        images, labels, boxes = seen("test", crowded)
+        raw = found(model, images)
+        results[f"{name}duplicates"] = duplicates(raw, labels, boxes)
+        for how, these in (("", raw), (" suppressed", suppress(raw))):
+            for at in (50, 75):
+                results[f"{name}AP{at}{how}"] = mean_average_precision(these, labels, boxes, at / 100)
+    return results
+
+
+def made(seed: int, **how) -> nn.Module:
+    """`detr(**how)`, untrained, from a seed."""
+    torch.manual_seed(seed)
+    return detr(**how)
+
+
+# --- a set against a list, and against a grid
+
+
+ORDERS = ("matched", "left to right", "as listed")
+
+
+@experiment(each(order=ORDERS), cpus=HERE)
+def orders(seed, order):
+    """AP on test scenes where query m answers for the m-th object of a list, sorted or not, and where they are matched."""
+    batches = scenes.batches(BATCH, seed)
+    if order == "left to right":
+        batches = (scenes.Scenes(images, *left_to_right(labels, boxes)) for images, labels, boxes in batches)
+    # Without the distance weight: with it a query cannot see an object that it was given far away.
+    loss = detr_loss if order == "matched" else ordered_loss
+    model, watched = fitted(made(seed, near=False), seed, loss, batches=batches)
+    return judged(model) | {"curve": watched}
+
+
+@experiment(each(crowded=[False, True], detector=["DETR", "HeatMap"]), cpus=HERE)
+def rivals(seed, detector, crowded):
+    """AP on test scenes of DETR and a heat map of as many parameters, in as many steps, with and without suppression."""
+    torch.manual_seed(seed)
+    model, loss = (detr(), detr_loss) if detector == "DETR" else (heat_map(), map_loss)
+    model, watched = fitted(model, seed, loss, crowded)
+    weights = sum(weight.numel() for weight in model.parameters())
+    return judged(model) | {"curve": watched, "weights": weights}
+
+
+@experiment(seeds=[0], cpus=HERE)
+def pace(seed):
+    """Seconds of one core that a step of DETR takes, and one of the heat map, and all steps, measured in turns."""
+    models = {"DETR": (detr(), detr_loss), "HeatMap": (heat_map(), map_loss)}
+    optimisers, batch = {name: muon(model) for name, (model, _) in models.items()}, next(scenes.batches(BATCH, seed))
+    taken = {name: [] for name in models}
+    for _ in range(15):
+        for name, (model, loss) in models.items():
+            start = time.thread_time()
+            optimisers[name].zero_grad()
+            loss(model, batch).backward()
+            optimisers[name].step()
+            taken[name].append(time.thread_time() - start)
+    step = {name: sorted(seconds)[len(seconds) // 2] for name, seconds in taken.items()}
+    return {"step": step, "all": {name: STEPS * seconds for name, seconds in step.items()}}
+
+
+# --- what each part does, one at a time
+
+
+class NoLook(nn.Module):
+    """In the place of a block's look at itself: nothing is added."""
+
+    def __init__(self, d_model: int):
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        return torch.zeros_like(x)
+
+
+@experiment(each(anchors=[True, False], look=[True, False]), cpus=HERE)
+def looks(seed, anchors, look):
+    """AP and duplicates with and without the decoder's look at the other queries, for queries with places and without."""
+    model = made(seed, anchors=anchors)
+    for block in model.decoder if not look else ():
+        block.attention = NoLook(model.d_model)
+    model, watched = fitted(model, seed)
+    return judged(model) | {"curve": watched}
+
+
+@experiment(each(nothing=[0.03, 0.1, 0.3, 1.0]), cpus=HERE)
+def nothings(seed, nothing):
+    """AP and duplicates on test scenes by the weight of "no object" in the loss."""
+    model, watched = fitted(made(seed), seed, partial(detr_loss, nothing=nothing))
+    return judged(model) | {"curve": watched}
+
+
+@experiment(each(queries=[3, 5, 9, 16, 36]), range(3), HERE)
+def counts(seed, queries):
+    """AP on test scenes by the number of queries; a scene has up to five objects."""
+    model, watched = fitted(made(seed, n_queries=queries), seed)
+    return judged(model) | {"curve": watched}
+
+
+CHANGES = ("no distance weight", "no anchors", "no losses beside", "AdamW")
+
+
+@experiment(each(change=CHANGES), cpus=HERE)
+def parts(seed, change):
+    """AP on test scenes of a DETR with one thing other than in `rivals`."""
+    model = made(seed, anchors=change != "no anchors", near=change != "no distance weight")
+    loss = partial(detr_loss, beside=False) if change == "no losses beside" else detr_loss
+    how = {"optimiser": None, "lr": ADAM_RATE} if change == "AdamW" else {}
+    model, watched = fitted(model, seed, loss, **how)
+    return judged(model) | {"curve": watched}
+
+
+ADAM_RATE = 0.003

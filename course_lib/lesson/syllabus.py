@@ -6,7 +6,18 @@ The README's map, the layering test, the groups of tests and the progress board 
 from dataclasses import dataclass
 
 # The shelf's folders in order: each imports itself and those before it.
-SHELF = ("inputs", "text", "recurrent", "attention", "translation", "weights", "language", "bert", "vision", "detection")
+SHELF = (
+    "inputs",
+    "text",
+    "recurrent",
+    "attention",
+    "translation",
+    "weights",
+    "language",
+    "bert",
+    "vision",
+    "detection",
+)
 
 # Concept files that no single lesson owns; they come before every lesson's own.
 SHARED = ("text/tokenizers.py", "inputs/shapes.py", "inputs/sequences.py", "attention/reach.py")
@@ -167,7 +178,17 @@ LISTED = (
         "detr",
         "Objects as a set",
         "How does a network answer with a list whose order means nothing?",
-        ("detection/detr.py",),
+        (
+            "detection/boxes.py",
+            "detection/matching.py",
+            "detection/set_loss.py",
+            "detection/resnet.py",
+            "detection/detr.py",
+            "detection/average_precision.py",
+            "detection/heat_map.py",
+            "data/scenes.py",
+            "recipes/scenes.py",
+        ),
         to_be_written=True,
     ),
 )
