@@ -95,9 +95,10 @@ def _shared(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _painted(ink: Tensor, low: Tensor, zoom: Tensor, there: Tensor) -> Tensor:
-    """Digits (B, M, 8, 8) on canvases, enlarged: low (B, M, 2), where the first cell begins; zoom (B, M), pixels a cell.
+    """Digits (B, M, 8, 8) on canvases, enlarged -> (B, 1, SIDE, SIDE).
 
-    Each pixel takes the ink at its middle, between four cells; where two digits lie on each other, the darker.
+    low (B, M, 2): where the first cell begins, in pixels; zoom (B, M): pixels a cell. Each pixel takes the ink at its
+    middle, between four cells; where two digits lie on each other, the darker.
     """
     middles = torch.arange(SIDE) + 0.5
     cells = (middles - low[..., None]) / zoom[..., None, None]  # (B, M, 2, SIDE): each pixel's place, in cells

@@ -1,4 +1,4 @@
-"""Objects as a set: boxes, matching, a detector that answers with a set, its rival on a grid, and how both are judged."""
+"""Objects as a set: boxes, matching, a detector that answers with a set, its rival on a grid, how both are judged."""
 
 from course_lib.detection.average_precision import (
     Found,

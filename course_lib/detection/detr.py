@@ -3,8 +3,8 @@
     memory = encoder(backbone(image)),   x_l = block_l(x_(l-1), memory),   class, box = heads(x_L)
     (Carion et al., 2020, section 3.2 and figure 2; x_0 = 0, and a place is added to queries and keys, not to values)
 
-Shapes: B batch, C channels, H, W height and width, F channels of the backbone, h, w its grid, S = h w places, Q queries,
-D d_model, K classes; class K is "no object". Batch first, always. Boxes are centres and sizes, parts of the image's.
+Shapes: B batch, C channels, H, W height and width, F channels of the backbone, h, w its grid, S = h w places, Q
+queries, D d_model, K classes; class K is "no object". Batch first. Boxes are centres and sizes, parts of the image's.
 """
 
 import math
@@ -103,7 +103,7 @@ class Queries(nn.Module):
 
 
 class Anchors(nn.Module):
-    """Object queries that stand somewhere: a learned point each, and its sines as its place (Liu et al., 2022, DAB-DETR).
+    """Object queries that stand somewhere: a learned point each, its sines as its place (Liu et al., 2022, DAB-DETR).
 
     They begin on a grid. near: each head adds -(distance / width)^2 to the scores, its width learned, so that a query
     looks around its point first.
@@ -149,17 +149,13 @@ class DETR(nn.Module):
         d_ff = 4 * d_model if d_ff is None else d_ff
         self.backbone, self.project = backbone, nn.Conv2d(backbone.width, d_model, kernel_size=1)
         self.queries, self.d_model, self.at = queries, d_model, 0.5
-        self.encoder = nn.ModuleList(
-            PlacedBlock.from_sizes(d_model, n_heads, d_ff, False, dropout) for _ in range(n_encoder)
-        )
-        self.decoder = nn.ModuleList(
-            PlacedBlock.from_sizes(d_model, n_heads, d_ff, True, dropout) for _ in range(n_decoder)
-        )
-        self.norm = LayerNorm(d_model)
-        self.naming = nn.Linear(d_model, n_classes + 1)
-        self.placing = nn.Sequential(
-            nn.Linear(d_model, d_model), nn.ReLU(), nn.Linear(d_model, d_model), nn.ReLU(), nn.Linear(d_model, 4)
-        )
+        sizes = {"d_ff": d_ff, "dropout": dropout}
+        self.encoder = nn.ModuleList(PlacedBlock.from_sizes(d_model, n_heads, **sizes) for _ in range(n_encoder))
+        sizes["cross"] = True
+        self.decoder = nn.ModuleList(PlacedBlock.from_sizes(d_model, n_heads, **sizes) for _ in range(n_decoder))
+        self.norm, self.naming = LayerNorm(d_model), nn.Linear(d_model, n_classes + 1)
+        inner = [part for _ in range(2) for part in (nn.Linear(d_model, d_model), nn.ReLU())]
+        self.placing = nn.Sequential(*inner, nn.Linear(d_model, 4))
 
     @property
     def blocks(self) -> nn.ModuleList:

@@ -39,8 +39,8 @@ class HeatMap(nn.Module):
 def heat_of(labels: Tensor, truth: Tensor, h: int, w: int, n_classes: int) -> Tensor:
     """What a heat map should be: 1 in the cell of each middle, less around it, 0 far away -> (B, S, K).
 
-    A bump exp(-d^2 / (2 s^2)) with s a sixth of the object's size and at least half a cell (Zhou et al., 2019, section 3; the
-    larger where two meet). labels int64 (B, M), truth (B, M, 4).
+    A bump exp(-d^2 / (2 s^2)), s a sixth of the object's size and at least half a cell; where two meet, the higher
+    (Zhou et al., 2019, section 3). labels int64 (B, M), truth (B, M, 4).
     """
     check_shapes("heat_of", labels=(labels, "int64 B M"), truth=(truth, "B M 4"))
     grid = grid_points(h, w, dtype=truth.dtype, device=truth.device)  # (S, 2)

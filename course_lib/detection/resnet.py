@@ -53,7 +53,7 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Stages of `Residual`s, half the height and width from stage to stage (He et al., 2016): (B, C, H, W) -> (B, F, h, w).
+    """Stages of `Residual`s, the grid half as high from stage to stage (He et al., 2016): (B, C, H, W) -> (B, F, h, w).
 
     first: channels of the first window of 7 x 7; widths and depths: channels and `Residual`s of each stage.
     """
@@ -104,7 +104,7 @@ def _check_copied(model):
     last = theirs.stage_names[-1] in theirs.out_features
     if theirs.hidden_act != "relu" or theirs.downsample_in_first_stage or theirs.downsample_in_bottleneck or not last:
         raise ValueError(
-            "ResNet.from_hf copies a ResNet with ReLU that halves its grid in the windows of 3 x 3, between stages, and "
-            "hands on its last stage."
+            "ResNet.from_hf copies a ResNet with ReLU that halves its grid in the windows of 3 x 3, between stages, "
+            "and hands on its last stage."
         )
     return theirs

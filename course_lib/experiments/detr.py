@@ -63,7 +63,7 @@ ORDERS = ("matched", "left to right", "as listed")
 
 @experiment(each(order=ORDERS), cpus=HERE)
 def orders(seed, order):
-    """AP on test scenes where query m answers for the m-th object of a list, sorted or not, and where they are matched."""
+    """AP on test scenes where query m answers for the m-th object of a list, sorted or not, or is matched."""
     batches = scenes.batches(BATCH, seed)
     if order == "left to right":
         batches = (scenes.Scenes(images, *left_to_right(labels, boxes)) for images, labels, boxes in batches)
@@ -75,7 +75,7 @@ def orders(seed, order):
 
 @experiment(each(crowded=[False, True], detector=["DETR", "HeatMap"]), cpus=HERE)
 def rivals(seed, detector, crowded):
-    """AP on test scenes of DETR and a heat map of as many parameters, in as many steps, with and without suppression."""
+    """AP on test scenes of DETR and a heat map of as many parameters and steps, with and without suppression."""
     torch.manual_seed(seed)
     model, loss = (detr(), detr_loss) if detector == "DETR" else (heat_map(), map_loss)
     model, watched = fitted(model, seed, loss, crowded)
@@ -116,7 +116,7 @@ class NoLook(nn.Module):
 
 @experiment(each(anchors=[True, False], look=[True, False]), cpus=HERE)
 def looks(seed, anchors, look):
-    """AP and duplicates with and without the decoder's look at the other queries, for queries with places and without."""
+    """AP and duplicates with and without the decoder's look at other queries, for queries with places and without."""
     model = made(seed, anchors=anchors)
     for block in model.decoder if not look else ():
         block.attention = NoLook(model.d_model)
