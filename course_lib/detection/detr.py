@@ -37,6 +37,7 @@ def sine_places(points: Tensor, d_model: int, base: float = 10000.0) -> Tensor:
     One turn of the fastest hand is the whole image (appendix A.4). d_model is a multiple of 4.
     """
     check_shapes("sine_places", points=(points, "... 2"))
+    _check_width(d_model)
     step = torch.arange(0, d_model // 2, 2, dtype=points.dtype, device=points.device)  # (D/4,)
     angles = 2 * math.pi * points.flip(-1)[..., None] * base ** (-2 * step / d_model)  # (..., 2, D/4): y, then x
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-3)
@@ -86,6 +87,7 @@ class PlacedBlock(Block):
 
     @classmethod
     def from_sizes(cls, d_model, n_heads, d_ff, cross=False, dropout=0.0):
+        """The block of the usual parts, with a look at a memory where cross is True."""
         own, memory = PlacedAttention(d_model, n_heads), PlacedAttention(d_model, n_heads) if cross else None
         return cls(own, FeedForward(d_model, d_ff), memory, dropout=dropout)
 
@@ -95,6 +97,7 @@ class Queries(nn.Module):
 
     def __init__(self, n_queries: int, d_model: int):
         super().__init__()
+        check_sizes(type(self).__name__, n_queries=n_queries, d_model=d_model)
         self.places = nn.Parameter(torch.randn(n_queries, d_model))
 
     def forward(self, grid: Tensor) -> tuple[Tensor, Tensor | None, Tensor | float]:
@@ -111,6 +114,8 @@ class Anchors(nn.Module):
 
     def __init__(self, n_queries: int, d_model: int, n_heads: int, near: bool = True):
         super().__init__()
+        check_sizes(type(self).__name__, n_queries=n_queries, d_model=d_model, n_heads=n_heads)
+        _check_width(d_model)
         rows = math.ceil(math.sqrt(n_queries))
         points = grid_points(rows, math.ceil(n_queries / rows))[:n_queries]
         self.points = nn.Parameter(points.logit())  # (Q, 2), before the sigmoid
@@ -131,6 +136,9 @@ class DETR(nn.Module):
 
     backbone: images (B, C, H, W) -> (B, F, h, w), with F = its `width`; queries: `Queries` or `Anchors`.
     images -> logits (B, Q, K + 1), boxes (B, Q, 4). `layers` gives those of every decoder block, for the losses beside.
+    `record.capture` hears "decoder.*.cross.weights" (B, H, Q, S) and "decoder.*.attention.weights" (B, H, Q, Q).
+    Norms stand behind the parts of a block, as in the paper. Raises ValueError or TypeError, in words, for sizes that
+    do not fit and for images as `image_batch` does.
     """
 
     def __init__(
@@ -146,6 +154,8 @@ class DETR(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
+        check_sizes(type(self).__name__, n_classes=n_classes, d_model=d_model, n_heads=n_heads, n_decoder=n_decoder)
+        _check_width(d_model)
         d_ff = 4 * d_model if d_ff is None else d_ff
         self.backbone, self.project = backbone, nn.Conv2d(backbone.width, d_model, kernel_size=1)
         self.queries, self.d_model, self.at = queries, d_model, 0.5
@@ -220,6 +230,14 @@ class DETR(nn.Module):
             for own, other in norms:
                 own.load_state_dict({"gain": other.weight, "shift": other.bias})
         return ours.train(model.training)
+
+
+def _check_width(d_model: int) -> None:
+    if d_model < 4 or d_model % 4:
+        raise ValueError(
+            f"Half of d_model is for y and half for x, each in pairs of sine and cosine: it must be a multiple of 4; "
+            f"got {d_model}."
+        )
 
 
 def _check_copied(model):

@@ -12,6 +12,7 @@ from torch import Tensor
 from course_lib.detection.average_precision import Found
 from course_lib.detection.boxes import giou, iou, to_corners
 from course_lib.detection.detr import grid_points
+from course_lib.inputs.sequences import check_sizes
 from course_lib.inputs.shapes import check_shapes
 from course_lib.vision.convnet import ConvLayer
 
@@ -25,6 +26,7 @@ class HeatMap(nn.Module):
 
     def __init__(self, backbone: nn.Module, n_classes: int, width: int = 64):
         super().__init__()
+        check_sizes(type(self).__name__, n_classes=n_classes, width=width)
         self.backbone, self.head = backbone, ConvLayer(backbone.width, width)
         self.naming, self.placing = nn.Conv2d(width, n_classes, 1), nn.Conv2d(width, 4, 1)
         nn.init.constant_(self.naming.bias, -4.6)

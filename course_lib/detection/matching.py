@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from course_lib.detection.boxes import giou, to_corners
+from course_lib.inputs.sequences import visible
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -36,9 +37,10 @@ def match(costs: Tensor, real: Tensor) -> Tensor:
 
     Each real object has one query and no query has two: of all such choices the one whose costs add up to the least, by
     the Hungarian algorithm (Kuhn, 1955) as SciPy has it. With fewer queries than objects some objects have none. It
-    reads the costs, so a GPU is waited for, once a batch.
+    reads the costs, so a GPU is waited for, once a batch. Raises ValueError for costs that are not finite.
     """
     check_shapes("match", costs=(costs, "B Q M"), real=(real, "bool B M"))
+    _check_finite(costs)
     from scipy.optimize import linear_sum_assignment
 
     given = torch.full(costs.shape[:2], -1)  # (B, Q)
@@ -93,6 +95,14 @@ def hungarian(costs: Tensor) -> tuple[int, ...]:
             owner[query] = new if before[query] < 0 else owner[before[query]]
             query = before[query]
     return tuple(owner.index(m) for m in range(len(table)))
+
+
+def _check_finite(costs: Tensor) -> None:
+    if visible(costs) and not costs.isfinite().all():
+        raise ValueError(
+            "The costs of a matching must be finite; some are not: the model's logits or boxes are NaN or infinite. "
+            "Lower the learning rate or clip the gradient."
+        )
 
 
 def _check_enough(costs: Tensor) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from course_lib.detection.boxes import giou, to_corners
 from course_lib.detection.matching import match, match_costs
+from course_lib.inputs.sequences import visible
 from course_lib.inputs.shapes import check_shapes
 
 NOTHING = 0.1  # the weight of "no object" in the paper
@@ -18,10 +19,12 @@ NOTHING = 0.1  # the weight of "no object" in the paper
 def set_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, nothing: float = NOTHING) -> Tensor:
     """The loss under the best matching (Carion et al., 2020, section 3.1): a number; the order of objects is nothing.
 
-    logits (B, Q, K + 1), boxes (B, Q, 4), labels int64 (B, M), truth (B, M, 4).
+    logits (B, Q, K + 1), boxes (B, Q, 4), labels int64 (B, M), truth (B, M, 4). Raises ValueError for a label that is
+    no class, where it can be seen.
     """
     check_shapes("set_loss", logits=(logits, "B Q K"), boxes=(boxes, "B Q 4"), labels=(labels, "int64 B M"),
                  truth=(truth, "B M 4"))  # fmt: skip
+    _check_labels(labels, logits.shape[-1] - 1)
     given = match(match_costs(logits, boxes, labels, truth), labels >= 0)  # (B, Q)
     return loss_given(given, logits, boxes, labels, truth, nothing)
 
@@ -61,3 +64,11 @@ def loss_given(
     apart = (boxes - target).abs().sum(-1)  # (B, Q)
     disagree = 1 - giou(to_corners(boxes), to_corners(target))  # (B, Q)
     return naming + ((5 * apart + 2 * disagree) * has).sum() / has.sum().clamp(min=1)
+
+
+def _check_labels(labels: Tensor, n_classes: int) -> None:
+    if visible(labels) and labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < n_classes:
+        raise ValueError(
+            f"Labels are classes from 0 to {n_classes - 1}, or -1 for padding; got {int(labels.min())} to "
+            f'{int(labels.max())}. "No object", class {n_classes}, is asked of queries, never of objects.'
+        )
