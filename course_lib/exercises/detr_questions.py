@@ -48,3 +48,21 @@ _ASKED = questions("""
         The queries are learned, and a second pass would say the same again.
 """)
 QUIZ = [replace(one, lesson=LESSON) for one in _ASKED]
+
+COUNT = Investigation(
+    "how_many_queries",
+    lesson=LESSON,
+    question="How many queries does a detector need for scenes of up to five digits? Choose some numbers below, at and "
+    "above five. Write down first how AP50 and the boxes that are found twice go with the number. Then measure.",
+    rubric=(
+        "I varied the number of queries and nothing else: the same scenes, steps, rates and widths of the model.",
+        "I chose numbers below five, at five, and several times five, and said which number of objects a scene has.",
+        "I drew the first weights and the scenes with three seeds at least, and show the range beside the mean.",
+        "I judged on test scenes, by AP50 and by boxes found twice, and looked at scenes with five digits by themselves.",
+        "I said what result would change my mind about the number, and ran the test that could show it.",
+    ),
+    answer="""
+        @@ANSWER@@
+    """,
+)
+INVESTIGATIONS = [COUNT]
