@@ -58,7 +58,7 @@ COUNT = Investigation(
         "I varied the number of queries and nothing else: the same scenes, steps, rates and widths of the model.",
         "I chose numbers below five, at five, and several times five, and said which number of objects a scene has.",
         "I drew the first weights and the scenes with three seeds at least, and show the range beside the mean.",
-        "I judged on test scenes, by AP50 and by boxes found twice, and looked at scenes with five digits by themselves.",
+        "I judged on test scenes, by AP50 and by boxes found twice, and looked at crowded scenes by themselves.",
         "I said what result would change my mind about the number, and ran the test that could show it.",
     ),
     answer="""
