@@ -82,6 +82,8 @@ ROOMS = {
             "train.machine",
         },
     ),  # a command: any package that is not heavy
+    # It writes models for a browser.
+    "publish.alive": Room({"nbformat"}, {"publish", "recipes", "show.frames", *concepts()}),
 }
 
 
