@@ -86,6 +86,8 @@ ROOMS = {
         {"nbformat", "jinja2", "nbconvert", "traitlets", "matplotlib", "playwright"},
         {"publish", "data.beside", "show.emblems"},
     ),
+    # It writes models for a browser.
+    "publish.alive": Room({"nbformat"}, {"publish", "recipes", "show.frames", *concepts()}),
 }
 
 

@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from course_lib.data.beside import beside
-from course_lib.publish import claim_page, frames, front, questions, results, scale, teach
+from course_lib.publish import alive, claim_page, frames, front, questions, results, scale, teach
 from course_lib.publish.measured import ROOT, written
 from course_lib.publish.normalise import faults, first_line, normalise
 from course_lib.publish.parts import begins_laboratory, is_folded
@@ -115,8 +115,10 @@ def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch
     with tempfile.TemporaryDirectory(prefix="unrolled-") as work:
         source, html = Path(work, "source"), Path(work, "html")
         source.mkdir()
+        answering = set()
         for name, notebook in notebooks.items():
             frames.set_moving(notebook, name, drawn[name], Path(work, "frames"))
+            answering |= alive.set_live(notebook, name)
             questions.set_answerable(notebook)
             claim_page.set_places(notebook)
             if repository:
@@ -143,9 +145,10 @@ def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch
         made = subprocess.run(command, capture_output=True, text=True, env=where)
         if made.returncode:
             return in_words(made.stderr, notebooks)
-        for pictures in ("frames", "covers"):
-            if Path(work, pictures).exists():
-                shutil.move(Path(work, pictures), html)
+        alive.write(answering, Path(work, "alive"))
+        for beside_pages in ("frames", "covers", "alive"):
+            if Path(work, beside_pages).exists():
+                shutil.move(Path(work, beside_pages), html)
         with beside(target) as new:
             shutil.move(html, new)
     return []

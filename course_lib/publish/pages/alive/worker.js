@@ -1,0 +1,61 @@
+// The worker: it keeps one model, reads what the page sends, writes on, and tells what it finds.
+alive.worker = (parts) => {
+  const SHOWN = 16; // best tokens, of which the page shows probabilities
+  const { nextProbs, draw, bestFirst } = parts;
+  let [model, tokenizer, ids, start, asked] = [null, null, [], 0, 0];
+
+  // The logits behind `text` (N token ids). What is in the cache already is not computed again. A text longer than the
+  // model can read is read from `from` on: its last tokens.
+  const read = (text, from) => {
+    let same = 0;
+    if (from === start) while (same < ids.length && same < text.length - 1 && ids[same] === text[same]) same++;
+    same = Math.max(same - start, 0);
+    [ids, start] = [text, from];
+    model.keep(same);
+    return model.forward(text.slice(start + same)).at(-1);
+  };
+
+  const told = (logits, knobs) => {
+    const [own, drawn] = [nextProbs(logits), nextProbs(logits, knobs)];
+    const best = bestFirst(own).slice(0, SHOWN);
+    return best.map((id) => ({ id, text: tokenizer.decode([id]), own: own[id], drawn: drawn[id] }));
+  };
+  const spelt = (some) => some.map((id) => ({ id, text: tokenizer.decode([id]) }));
+
+  const answers = {
+    load({ stored }) {
+      model = new parts[stored.kind](stored);
+      tokenizer = new parts[stored.tokenizer.kind](stored.tokenizer);
+      postMessage({ kind: "ready" });
+    },
+
+    // A text is read, and if `tokens` is more than 0, so many are written behind it, one message each.
+    async read({ text, knobs, tokens, run }) {
+      const given = tokenizer.encode(text || "\n");
+      let from = Math.max(0, given.length - model.maxLen);
+      let logits = read(given, from);
+      const first = given.length;
+      for (let n = 0; n < tokens; n++) {
+        const next = draw(nextProbs(logits, knobs), Math.random());
+        const all = [...ids, next];
+        // Where the window is full, the second half of it is read anew, so that most steps read one token only.
+        if (all.length - from > model.maxLen) from = all.length - model.maxLen / 2;
+        logits = read(all, from);
+        const written = tokenizer.decode(all.slice(first));
+        postMessage({ kind: "token", run, written, best: told(logits, knobs) });
+        await new Promise((go) => setTimeout(go)); // so that a newer question is heard
+        if (run !== asked) return;
+      }
+      const seen = model.seen();
+      const written = tokenizer.decode(ids.slice(first));
+      const message = { kind: "read", run, tokens: spelt(ids.slice(start)), first: first - start, start, logits, written };
+      postMessage({ ...message, best: told(logits, knobs), seen }, [seen.values.buffer]);
+    },
+
+    stop() {},
+  };
+  onmessage = ({ data }) => {
+    asked = data.run;
+    answers[data.ask](data);
+  };
+};

@@ -1,0 +1,187 @@
+// Models that answer in the page: what a reader types is read and written on in a worker, by the files in alive/.
+// Nothing of it is loaded before somebody asks. A page that was opened from disk may load scripts and nothing else, so
+// the weights are a script too, and the worker is made of the text of functions.
+globalThis.alive = { models: {}, workers: {} };
+{
+  const FOLDER = new URL("../alive/", document.currentScript.src);
+  const PARTS = ["numbers", "attention", "recurrent", "tokenizers", "generate"]; // each may use those before it
+
+  const loaded = (name) =>
+    new Promise((done, failed) => {
+      const script = Object.assign(document.createElement("script"), { src: new URL(`${name}.js`, FOLDER).href });
+      script.addEventListener("load", done);
+      script.addEventListener("error", () => failed(new Error(`${name}.js does not lie beside this page`)));
+      document.head.append(script);
+    });
+
+  // A worker that keeps the model of that name: ask(question, heard) gives each of its answers to `heard`.
+  const open = async (name) => {
+    await Promise.all([...PARTS, "worker", name].map((file) => alive[file] ?? loaded(file)));
+    const made = PARTS.map((part) => `Object.assign(parts, (${alive[part]})(parts));`).join("\n");
+    const source = `const parts = {};\n${made}\n(${alive.worker})(parts);`;
+    const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+    const worker = new Worker(address);
+    let [run, hear] = [0, null];
+    const ask = (question, heard = null) => {
+      hear = heard;
+      worker.postMessage({ ...question, run: ++run });
+    };
+    await new Promise((done, failed) => {
+      worker.addEventListener("error", ({ message }) => failed(new Error(message || "the worker did not start")));
+      ask({ ask: "load", stored: alive.models[name] }, done);
+      worker.addEventListener("message", ({ data }) => (data.kind === "ready" || data.run === run) && hear?.(data));
+    });
+    delete alive.models[name]; // the worker has it
+    URL.revokeObjectURL(address);
+    return { ask };
+  };
+  alive.open = (name) => (alive.workers[name] ??= open(name));
+
+  const visible = (text) => text.replaceAll("\n", "⏎").replaceAll("\t", "⇥").replaceAll(" ", "␣");
+  const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  const make = (tag, properties = {}, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  };
+
+  // A matrix as a small picture, each value from 0 to 1 as much ink; `value(t, u)` gives one.
+  const paint = (canvas, height, width, ink, value) => {
+    Object.assign(canvas, { width, height });
+    const picture = new ImageData(width, height);
+    const dots = new Uint32Array(picture.data.buffer);
+    for (let at = 0, t = 0; t < height; t++) for (let u = 0; u < width; u++) dots[at++] = ink + ((255 * value(t, u)) << 24);
+    canvas.getContext("2d").putImageData(picture, 0, 0);
+  };
+  const inkOf = (element) => {
+    const [red, green, blue] = getComputedStyle(element).color.match(/[\d.]+/g).map(Number);
+    return red + (green << 8) + (blue << 16);
+  };
+  const frame = () => new Promise((go) => setTimeout(go)); // lets the page answer in between
+
+  const panel = (section) => {
+    const part = (selector) => section.querySelector(selector);
+    const [begin, form] = [part(".begin"), part("form")];
+    const [typed, tokens, next, said, from] = [".typed", ".tokens", ".next", "[role=status]", ".from"].map(part);
+    let [model, text, soFar, read] = [null, "", "", null];
+
+    const knobs = () => {
+      const all = [...form.querySelectorAll("[data-knob]")];
+      return Object.fromEntries(all.map((one) => [one.dataset.knob, Number(one.value)]));
+    };
+    const fail = (error) => {
+      begin.hidden = form.hidden = true;
+      said.textContent = `The model cannot answer here: ${error.message}. The picture above stands for it.`;
+    };
+
+    const showNext = (best) => {
+      const rows = best.map(({ text, own, drawn }) => {
+        const row = make("tr", {}, make("th", { scope: "row" }, visible(text)));
+        row.append(make("td", {}, percent(own)), make("td", {}, percent(drawn)));
+        row.style.setProperty("--own", own);
+        row.style.setProperty("--drawn", drawn);
+        return row;
+      });
+      next.replaceChildren(...rows);
+    };
+
+    // What was read, token by token; for an attention model each as dark as the chosen one looks at it.
+    const showTokens = () => {
+      const { kind, values } = read.seen;
+      const [T, at] = [read.tokens.length, Number(from?.value)];
+      const head = Number(part(".heads input:checked")?.value);
+      const looked = (u) => (kind === "attention" && u <= at ? values[(head * T + at) * T + u] : 0);
+      const most = Math.max(...read.tokens.map((_, u) => looked(u))) || 1;
+      const spans = read.tokens.map(({ text }, u) => {
+        const span = make("span", { title: looked(u) ? percent(looked(u)) : "" }, text.replaceAll("\n", "⏎\n"));
+        span.classList.toggle("written", u >= read.first);
+        span.classList.toggle("looks", u === at);
+        span.style.setProperty("--looked", looked(u) / most);
+        return span;
+      });
+      tokens.replaceChildren(...spans);
+      if (!from) return;
+      from.nextElementSibling.value = visible(read.tokens[at].text);
+      from.setAttribute("aria-valuetext", `token ${at + 1} of ${T}: ${visible(read.tokens[at].text)}`);
+    };
+
+    const showInside = async ({ kind, shape, values }) => {
+      const ink = inkOf(part("canvas"));
+      if (kind === "states") {
+        const [T, H] = shape;
+        return paint(part("canvas"), T, H, ink, (t, unit) => (1 + values[t * H + unit]) / 2);
+      }
+      const T = shape[2];
+      Object.assign(from, { max: T - 1, value: T - 1 });
+      for (const [n, canvas] of form.querySelectorAll(".heads canvas").entries()) {
+        paint(canvas, T, T, ink, (t, u) => Math.sqrt(values[(n * T + t) * T + u]));
+        if (n % 4 === 3) await frame();
+        if (read.seen.values !== values) return; // there is a newer answer
+      }
+    };
+
+    const show = (answer) => {
+      showNext(answer.best);
+      soFar = text + answer.written;
+      if (answer.kind === "token")
+        return tokens.replaceChildren(text, make("span", { className: "written" }, answer.written));
+      [read, text] = [answer, soFar];
+      form.classList.remove("busy");
+      showInside(read.seen);
+      showTokens();
+      const likely = answer.best.slice(0, 3).map(({ text, own }) => `${visible(text)} ${percent(own)}`);
+      const whole = answer.start ? ", the last of more: it can read no longer text" : "";
+      said.textContent = `${answer.tokens.length} tokens read${whole}. Most likely next: ${likely.join(", ")}.`;
+      if (answer.written) said.prepend(make("span", { className: "heard" }, `It wrote: ${answer.written}. `));
+    };
+    const ask = (count) => {
+      form.classList.add("busy");
+      model.ask({ ask: "read", text, knobs: knobs(), tokens: count }, show);
+    };
+    const anew = () => {
+      text = typed.value || "\n"; // nothing has no next token; the lesson begins with the end of a line as well
+      ask(0);
+    };
+
+    let waits;
+    const later = () => {
+      clearTimeout(waits);
+      waits = setTimeout(anew, 120);
+    };
+    typed.addEventListener("input", later);
+    form.addEventListener("input", ({ target }) => {
+      if (target.dataset.knob) {
+        if (target.type === "range") target.nextElementSibling.value = target.value;
+        ask(0);
+      } else if (read && target !== typed) showTokens();
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      clearTimeout(waits);
+      ask(Number(section.dataset.tokens));
+    });
+    part(".stop").addEventListener("click", () => {
+      text = soFar;
+      ask(0);
+    });
+    part(".again").addEventListener("click", anew);
+
+    begin.addEventListener("click", async () => {
+      begin.disabled = true;
+      said.textContent = "The model is being loaded.";
+      try {
+        model = await alive.open(section.dataset.model);
+      } catch (error) {
+        return fail(error);
+      }
+      begin.hidden = true;
+      form.hidden = false;
+      [...section.parentElement.children].forEach((still) => still.classList.toggle("asleep", still !== section));
+      typed.focus();
+      anew();
+    });
+    section.hidden = false;
+    if (!globalThis.Worker) fail(new Error("this browser gives a page no worker"));
+  };
+  document.querySelectorAll("section.alive").forEach(panel);
+}

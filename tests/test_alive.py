@@ -1,0 +1,123 @@
+"""Models that answer in a page: what is written for the browser, for which controls, and what is refused."""
+
+import base64
+import json
+import re
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from course_lib.publish import alive
+from course_lib.publish.measured import NOTEBOOKS, ROOT
+from course_lib.recipes import stored
+from course_lib.show.frames import STANDS
+
+MODELS = sorted({live.model for cells in alive.LIVE.values() for live in cells.values()})
+CELLS = [(name, cell) for name, cells in alive.LIVE.items() for cell in cells]
+# What the page's files have, and what that is called where in the library.
+NAMES = {
+    "attention/attend": ("attention/attention", "attend"),
+    "attention/layerNorm": ("attention/norms", "layer_norm"),
+    "attention/multiHead": ("attention/multi_head", "MultiHead"),
+    "attention/feedForward": ("attention/block", "FeedForward"),
+    "attention/block": ("attention/block", "Block"),
+    "attention/GPT": ("language/gpt", "GPT"),
+    "recurrent/rnnStep": ("recurrent/rnn", "rnn_step"),
+    "recurrent/CharRNN": ("recurrent/language_model", "CharRNN"),
+    "generate/keepTopK": ("language/generate", "keep_top_k"),
+    "generate/keepTopP": ("language/generate", "keep_top_p"),
+    "generate/nextProbs": ("language/generate", "next_probs"),
+    "tokenizers/BPE": ("text/bpe", "BPE"),
+    "tokenizers/applyMerges": ("text/bpe", "apply_merges"),
+    "tokenizers/CharTokenizer": ("text/tokenizers", "CharTokenizer"),
+}
+
+
+def told(name):
+    """What the script of a model tells, and nothing but it."""
+    found = re.fullmatch(rf"alive\.models\.{name} = (\{{.*\}});\n", alive.script(name))
+    return json.loads(found[1])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_written_whole_in_half_precision_and_small(name):
+    assert len(alive.script(name).encode()) < 4_000_000
+    written, weights = told(name), stored.load(name)[0].state_dict()
+    numbers, at = np.frombuffer(base64.b64decode(written["weights"]), dtype="<f2"), 0
+    assert [key for key, _ in written["shapes"]] == list(weights)
+    for (_, shape), weight in zip(written["shapes"], weights.values(), strict=True):
+        assert shape == list(weight.shape)
+        part = numbers[at : at + weight.numel()].reshape(shape)
+        assert torch.equal(torch.from_numpy(part.copy()), weight.half())
+        at += weight.numel()
+    assert at == len(numbers) and np.isfinite(numbers).all()
+
+
+def test_our_own_script_is_small_and_has_the_names_of_the_library():
+    files = [*alive.SCRIPTS.glob("*.js"), alive.SCRIPTS.parent / "static" / "alive.js"]
+    assert sum(file.stat().st_size for file in files) < 60_000
+    for theirs, (file, name) in NAMES.items():
+        part, _, ours = theirs.partition("/")
+        text = (alive.SCRIPTS / f"{part}.js").read_text(encoding="utf-8")
+        assert re.search(rf"(const|class) {ours}\b|^    {ours}\(", text, re.MULTILINE), theirs
+        assert re.search(rf"^(def|class) {name}\b", (ROOT / "course_lib" / f"{file}.py").read_text(), re.MULTILINE), (
+            name
+        )
+
+
+@pytest.mark.parametrize(("name", "cell"), CELLS, ids=[cell for _, cell in CELLS])
+def test_the_form_has_the_text_and_the_knobs_of_the_lessons_control(name, cell):
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    (source,) = [one.source for one in notebook.cells if one.id == cell]
+    specs = alive.controls(source)
+    stills = {one.id: one.outputs for one in notebook.cells if one.cell_type == "code"}[cell]
+    assert any(STANDS in output.get("data", {}).get("text/html", "") for output in stills)
+    assert alive.set_live(notebook, f"{name}.ipynb") == {alive.LIVE[name][cell].model}
+    (output,) = [one.outputs[0] for one in notebook.cells if one.id == cell]
+    section = BeautifulSoup(output.data["text/html"], "html.parser").select_one("section.alive[hidden]")
+    (text,) = [spec for spec in specs.values() if isinstance(spec[1], str)]
+    assert section.textarea.text == text[1]
+    knobs = {one["data-knob"]: one for one in section.select("[data-knob]")}
+    assert knobs.keys() == {key for key, spec in specs.items() if spec is not text}
+    for key, knob in knobs.items():
+        chosen = knob.get("value") or knob.select_one("[selected]")["value"]
+        assert float(chosen) == specs[key][1]
+    labelled = {label["for"] for label in section.select("label[for]")}
+    assert {one["id"] for one in section.select("textarea, [data-knob], .from")} == labelled
+
+
+def test_only_the_controls_that_are_named_have_a_form():
+    still = new_output("display_data", data={"text/html": f"<img>{STANDS}<strong>text</strong>.</p>"})
+    source = 'explore(drawn, text=("text", "to be"), n=("tokens", 1, 0, 9, 1))'
+    cells = [new_code_cell(source, id=cell, outputs=[still.copy()]) for cell in ("choose-control", "other")]
+    for name, models, forms in (("07_gpt.ipynb", {"plays_gpt"}, 1), ("06_transformer.ipynb", set(), 0)):
+        notebook = nbformat.from_dict(json.loads(json.dumps(new_notebook(cells=[new_markdown_cell("# A"), *cells]))))
+        assert alive.set_live(notebook, name) == models
+        assert [str(cell).count('class="alive"') for cell in notebook.cells[1:]] == [forms, 0]
+
+
+@pytest.mark.parametrize("source", ["x = 1", 'explore(drawn, n=("n", 1, 0, 9, 1))'])
+def test_a_control_without_a_text_has_no_model_to_answer(source):
+    with pytest.raises(ValueError, match="no explore"):
+        alive.controls(source)
+
+
+@pytest.mark.parametrize("name", ["plays_lstm", "plays_bert", "fashion_vit"])
+def test_a_model_that_the_page_cannot_compute_is_refused(name):
+    with pytest.raises(TypeError, match="no forward pass"):
+        alive.script(name)
+
+
+def test_nothing_is_written_where_no_model_answers(tmp_path):
+    alive.write(set(), tmp_path / "alive")
+    assert not (tmp_path / "alive").exists()
+    alive.write({"plays_rnn"}, tmp_path / "alive")
+    assert {path.name for path in (tmp_path / "alive").iterdir()} >= {"attention.js", "worker.js", "plays_rnn.js"}
+
+
+def test_ranges_are_the_inside_of_a_class():
+    assert alive.ranges("abcx\U0001d49c") == r"\u{61}-\u{63}\u{78}-\u{78}\u{1d49c}-\u{1d49c}"
