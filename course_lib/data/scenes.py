@@ -144,7 +144,7 @@ def card() -> str:
     """What the scenes are, where their digits come from, how they are drawn, and what they cannot show, in Markdown."""
     plain, crowded = scenes("test", 1000), scenes("test", 1000, crowded=True)
     rows = "\n".join(
-        f"| {kind} | {', '.join(f'{share:.0%}' for share in shares(found))} | {SHARED[kind == 'crowded']} |"
+        f"| {kind} | {', '.join(f'{share:.0%}' for share in shares(found))} | `{SHARED[kind == 'crowded']}` |"
         for kind, found in (("plain", plain), ("crowded", crowded))
     )
     return f"""## Scenes (`course_lib.data.scenes`)

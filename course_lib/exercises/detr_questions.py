@@ -12,7 +12,7 @@ _ASKED = questions("""
         No order can be learned from it: the matching finds the same pairs, whatever the list looks like.
     - Which query answers for which of all objects
         The pairs are the same. Only the numbers under which the objects stand in the list are others.
-    + Nothing: the same pairs are found, and the same sum
+    + Nothing: the same pairs are found, the same sum
         Yes. The least sum over all pairings does not know in which order its rows or columns stand.
     - Its gradient, for the first object weighs the most
         All objects weigh the same: the loss is a mean over them.

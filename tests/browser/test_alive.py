@@ -22,7 +22,8 @@ from .test_accessibility import MEASURE, MISSED, REACHED
 
 PLACES = {live.model: (name, cell) for name, cells in alive.LIVE.items() for cell, live in cells.items()}
 # The model is asked as the page asks it: one answer for each token that it writes, and one at the end.
-ASK = """async ([name, text, knobs, tokens, inside]) => { const model = await alive.open(name); const began = performance.now();
+ASK = """async ([name, text, knobs, tokens, inside]) => { const model = await alive.open(name);
+  const began = performance.now();
   return new Promise((done) => model.ask({ ask: "read", text, knobs, tokens }, (answer) => answer.kind === "read" &&
     done({ ...answer, ms: performance.now() - began, logits: [...answer.logits],
            seen: inside && { ...answer.seen, values: [...answer.seen.values] } }))); }"""
