@@ -78,11 +78,11 @@ MODELS = {
     Residual: Model(lambda: Residual(2, 4, 2, True), lambda new, B: (new.vectors(B, 2, 6, 5),)),
     ResNet: Model(lambda: ResNet(1, 3, (4, 8), (1, 1)), lambda new, B: (new.vectors(B, 1, 40, 36),)),
     PlacedAttention: Model(
-        lambda: PlacedAttention(8, 2),
-        lambda new, B: (new.vectors(B, 5, 8), new.vectors(5, 8), new.vectors(B, 7, 8), new.vectors(7, 8)),
+        lambda: PlacedAttention(12, 2),
+        lambda new, B: (new.vectors(B, 5, 12), new.vectors(5, 12), new.vectors(B, 7, 12), new.vectors(7, 12)),
     ),
     PlacedBlock: Model(
-        lambda: PlacedBlock.from_sizes(8, 2, 12), lambda new, B: (new.vectors(B, 5, 8), new.vectors(5, 8))
+        lambda: PlacedBlock.from_sizes(12, 2, 16), lambda new, B: (new.vectors(B, 5, 12), new.vectors(5, 12))
     ),
 }
 

@@ -314,7 +314,7 @@ def test_losses_of_detectors():
     def losses(logits, boxes, labels, truth, given):
         return [loss_given(given, logits, boxes, labels, truth)[None], heat_loss(logits, boxes, labels, truth, 3)[None]]
 
-    some = [(vectors(b, 9, 5), vectors(b, 9, 4), torch.randint(-1, 4, (b, 2)), torch.rand(b, 2, 4, dtype=torch.float64),
+    some = [(vectors(b, 9, 5), vectors(b, 9, 4), torch.randint(4, (b, 2)), torch.rand(b, 2, 4, dtype=torch.float64),
              torch.randint(-1, 2, (b, 9))) for b in SIZES]  # fmt: skip
     compiles(losses, *some)
 

@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from course_lib.data import scenes
-from course_lib.detection.set_loss import in_order, loss_given, set_loss
+from course_lib.detection.set_loss import set_loss
 from course_lib.language.muon import Muon
 from course_lib.recipes.scenes import (
     RATES,
@@ -18,7 +18,6 @@ from course_lib.recipes.scenes import (
     learned,
     map_loss,
     muon,
-    ordered_loss,
 )
 
 BATCH = scenes.scenes("train", 6)
@@ -33,15 +32,13 @@ def test_both_have_as_many_parameters():
 
 
 def test_losses_are_the_librarys():
-    """detr_loss, ordered_loss: the sum over the blocks, and the last block alone."""
+    """detr_loss: the sum over the blocks, and the last block alone."""
     torch.manual_seed(0)
     model = detr()
     layers = model.layers(BATCH.images)
     every = [set_loss(*layer, BATCH.labels, BATCH.boxes, 0.3) for layer in layers]
     assert_close(detr_loss(model, BATCH, nothing=0.3), sum(every))
     assert_close(detr_loss(model, BATCH, nothing=0.3, beside=False), every[-1])
-    given = in_order(BATCH.labels, 16)
-    assert_close(ordered_loss(model, BATCH), sum(loss_given(given, *one, BATCH.labels, BATCH.boxes) for one in layers))
 
 
 @pytest.mark.parametrize("make", [detr, heat_map])
