@@ -86,7 +86,7 @@ class PlacedBlock(Block):
         return self.norm_2(x + self.dropout(self.feed_forward(x)))
 
     @classmethod
-    def from_sizes(cls, d_model, n_heads, d_ff, cross=False, dropout=0.0):
+    def from_sizes(cls, d_model: int, n_heads: int, d_ff: int, cross: bool = False, dropout: float = 0.0):
         """The block of the usual parts, with a look at a memory where cross is True."""
         own, memory = PlacedAttention(d_model, n_heads), PlacedAttention(d_model, n_heads) if cross else None
         return cls(own, FeedForward(d_model, d_ff), memory, dropout=dropout)

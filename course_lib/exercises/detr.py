@@ -1,7 +1,7 @@
-"""Lesson 10, a set of objects: how well two boxes agree, the cheapest matching, "no object" in the loss.
+"""Lesson 10, a set of objects: how well two boxes agree, and the cheapest matching.
 
-How a detector is judged, and the loss that is only a cost, are in `detr_judge.py`; what is asked in
-`detr_questions.py`.
+"No object" in the loss, and the loss that is only a cost, are in `detr_loss.py`, how a detector is judged in
+`detr_judge.py`, what is asked in `detr_questions.py`.
 """
 
 from itertools import permutations
@@ -13,15 +13,13 @@ from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, 
 from course_lib.exercises.slips import slips
 
 
-def my_agreement(a, b):
-    def area(low, high):
-        width, height = (high - low).clamp(min=0).unbind(-1)  # nothing is wider than it is: 0 where they are apart
-        return width * height
-
-    both = area(torch.maximum(a[:, :2], b[:, :2]), torch.minimum(a[:, 2:], b[:, 2:]))  # (N,)
-    union = area(a[:, :2], a[:, 2:]) + area(b[:, :2], b[:, 2:]) - both
-    hull = area(torch.minimum(a[:, :2], b[:, :2]), torch.maximum(a[:, 2:], b[:, 2:]))
-    return both / union, both / union - (hull - union) / hull
+def my_iou(a, b):
+    low, high = torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:])
+    width, height = (high - low).clamp(min=0).unbind(-1)  # apart, they share nothing
+    both = width * height  # (...)
+    areas = [(box[..., 2:] - box[..., :2]).prod(-1) for box in (a, b)]
+    union = areas[0] + areas[1] - both
+    return torch.where(union > 0, both / union.where(union > 0, torch.ones_like(union)), 0.0)
 
 
 def pairs(n=40, dtype=torch.float64):
@@ -31,32 +29,40 @@ def pairs(n=40, dtype=torch.float64):
     return tuple(torch.cat([low, low + size], dim=-1))
 
 
-def overlapping(n=6):
-    """Pairs that overlap, neither inside the other."""
-    low = torch.rand(n, 2, dtype=torch.float64)
-    a = torch.cat([low, low + 1], dim=-1)
-    return a, a + 0.4
+def overlapping(given):
+    """A step of `narrowed`: pairs that overlap, neither inside the other."""
+    return given["a"], given["a"] + 0.3 * (given["a"][..., 2:] - given["a"][..., :2]).repeat(1, 2)
 
 
-AGREEMENT = Exercise(
-    title="IoU and generalised IoU",
-    solution=my_agreement,
-    returns="IoU and GIoU of each pair, (N,) and (N,)",
+def every_pair(n=4, m=3, dtype=torch.float64):
+    """(n, 1, 4) and (m, 4), for the whole table."""
+    a, b = pairs(n, dtype)
+    return a[:, None], b[:1].expand(m, -1) + torch.rand(m, 1, dtype=dtype)
+
+
+def points():
+    """Two boxes without any area, and one of them with a box."""
+    return torch.tensor([[0.2, 0.2, 0.2, 0.2], [0.2, 0.2, 0.2, 0.2]]), torch.tensor([[0.2] * 4, [0.1, 0.1, 0.5, 0.5]])
+
+
+IOU = Exercise(
+    title="Intersection over union",
+    solution=my_iou,
+    returns="the IoU of each pair, (...)",
     cases=(
         Case(
             pairs,
             narrowed(
-                (
-                    lambda given: (given["a"], given["a"]),
-                    "Of a box with itself both are 1. There yours is wrong.",
-                ),
-                (
-                    lambda given: overlapping(),
-                    "Pairs that overlap are wrong already: intersection, union, and the box around both.",
-                ),
+                (lambda given: (given["a"], given["a"]), "Of a box with itself it is 1. There yours is wrong."),
+                (overlapping, "Pairs that overlap are wrong already: the intersection, over what both cover together."),
                 otherwise="Pairs that overlap are right. Some here are apart: then the intersection is 0, not below.",
             ),
         ),
+        Case(
+            every_pair,
+            "For all pairs of (4, 1, 4) and (3, 4) it is wrong: box[..., 2], not box[:, 2].",
+        ),
+        Case(points, "Of two boxes without any area it is 0: there the union is 0 too, and 0 / 0 is NaN."),
         Case(lambda: pairs(1), OTHER_SIZES),
         Case(pairs, NO_GRADIENT, ask=pulled),
         Case(lambda: pairs(dtype=torch.float32), SINGLE),
@@ -64,8 +70,8 @@ AGREEMENT = Exercise(
     hints=(
         "Where does the intersection begin: at the smaller or the larger of the two left sides? And where does it end?",
         "Its corners are torch.maximum of the low corners and torch.minimum of the high ones.",
-        "Apart, high - low is negative: .clamp(min=0). Union: both areas less the intersection, which both count.",
-        "The hull is the box around both: torch.minimum, torch.maximum. GIoU is IoU - (hull - union) / hull.",
+        "Apart, high - low is negative: .clamp(min=0) before you multiply.",
+        "Union: both areas less the intersection, which both count. Where it is 0, the answer is 0: torch.where.",
     ),
     mistakes=slips("""
         (high - low).clamp(min=0).unbind(-1) -> (high - low).unbind(-1)
@@ -73,30 +79,98 @@ AGREEMENT = Exercise(
         width * height -> (width * height).clamp(min=0)
         (high - low).clamp(min=0) -> (high - low)
             You clamp the area. Left of and above each other both widths are negative, and their product is not.
-        area(b[:, :2], b[:, 2:]) - both -> area(b[:, :2], b[:, 2:])
+        areas[0] + areas[1] - both -> areas[0] + areas[1]
             What both cover is counted twice in your union: subtract the intersection.
-        area(b[:, :2], b[:, 2:]) - both -> area(b[:, :2], b[:, 2:]) - 2 * both
+        areas[0] + areas[1] - both -> areas[0] + areas[1] - 2 * both
             Your union lacks the intersection: it is in both areas, so it is taken away once.
-        both = area(torch.maximum(a[:, :2], b[:, :2]), torch.minimum(a[:, 2:], b[:, 2:])) -> both = area(torch.minimum(a[:, :2], b[:, :2]), torch.maximum(a[:, 2:], b[:, 2:]))
+        torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:]) -> torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
             That is the box around both. The intersection begins at the larger of the low corners.
-        hull = area(torch.minimum(a[:, :2], b[:, :2]), torch.maximum(a[:, 2:], b[:, 2:])) -> hull = area(torch.minimum(a[:, :2], b[:, :2]), torch.minimum(a[:, 2:], b[:, 2:]))
-            Your hull ends too early: it holds both boxes, so it ends at the larger of the high corners.
+        torch.minimum(a[..., 2:], b[..., 2:]) -> torch.maximum(a[..., 2:], b[..., 2:])
+            It ends at the smaller of the high corners, where the first of the two boxes ends.
+        union = areas[0] + areas[1] - both -> union = torch.minimum(areas[0], areas[1])
+            You divide by the smaller box: then a small box inside a large one agrees with it wholly. Divide by the union.
+        union = areas[0] + areas[1] - both -> union = torch.maximum(areas[0], areas[1])
+            You divide by the larger box. What the smaller covers beside it belongs to the union too.
+        union = areas[0] + areas[1] - both -> union = (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(-1)
+            You divide by the box around both. The union is what they cover, without the corners that neither does.
+        (box[..., 2:] - box[..., :2]).prod(-1) for box -> box[..., 2] * box[..., 3] for box
+            You take the last two numbers for width and height. Here a box is its corners: right and bottom.
+        return torch.where(union > 0, both / union.where(union > 0, torch.ones_like(union)), 0.0) -> return both
+            That is the area that both cover. Divide it by the union.
+        both / union.where(union > 0, torch.ones_like(union)), 0.0) -> 2 * both / (areas[0] + areas[1]).where(union > 0, torch.ones_like(union)), 0.0)
+            That is the Dice coefficient: twice the intersection over the sum of the areas. Divide by the union.
+        return torch.where(union > 0, both / union.where(union > 0, torch.ones_like(union)), 0.0) -> return both / union
+            Two boxes without any area give 0 / 0, which is NaN: there the answer is 0.
+    """),  # noqa: E501
+)
+
+
+def my_giou(a, b):
+    low, high = torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:])
+    both = (high - low).clamp(min=0).prod(-1)  # (...)
+    areas = [(box[..., 2:] - box[..., :2]).prod(-1) for box in (a, b)]
+    union = areas[0] + areas[1] - both
+    first, last = torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
+    hull = (last - first).prod(-1)  # (...): the smallest box around both
+    return both / union - (hull - union) / hull
+
+
+GIOU = Exercise(
+    title="Generalised IoU",
+    solution=my_giou,
+    returns="the GIoU of each pair, (...)",
+    cases=(
+        Case(
+            pairs,
+            narrowed(
+                (lambda given: (given["a"], given["a"]), "Of a box with itself it is 1. There yours is wrong."),
+                (overlapping, "Pairs that overlap are wrong already: IoU - (hull - union) / hull."),
+                otherwise="Pairs that overlap are right. Some here are apart: IoU is 0 there, GIoU is below 0.",
+            ),
+        ),
+        Case(
+            every_pair,
+            "For all pairs of (4, 1, 4) and (3, 4) it is wrong: box[..., 2], not box[:, 2].",
+        ),
+        Case(lambda: pairs(1), OTHER_SIZES),
+        Case(pairs, NO_GRADIENT, ask=pulled),
+        Case(lambda: pairs(dtype=torch.float32), SINGLE),
+    ),
+    hints=(
+        "Begin with IoU as you have it: both, the union, both / union.",
+        "The hull is the smallest box around both: where does it begin, and where does it end?",
+        "torch.minimum of the low corners, torch.maximum of the high ones; its area is width times height.",
+        "The share of the hull that neither covers is (hull - union) / hull. GIoU is IoU less that.",
+    ),
+    mistakes=slips("""
         (hull - union) / hull -> (hull - both) / hull
             Counted is the part of the hull that neither covers: hull - union, not less the intersection.
         (hull - union) / hull -> (hull - union) / union
             Divide by the hull: then the penalty is a share, and GIoU never falls below -1.
-        both / union - (hull - union) / hull -> (hull - union) / hull
+        both / union - (hull -> (hull
             That is the penalty alone. GIoU is IoU less that.
-        both / union - (hull - union) / hull -> both / union + (hull - union) / hull
+        both / union - (hull -> both / union + (hull
             You add the penalty: boxes that are further apart would agree better.
-        return both / union, both / union - (hull - union) / hull -> return both / union, both / hull
+        return both / union - (hull - union) / hull -> return both / union
+            That is IoU. What is missing is the share of the hull that neither covers.
+        return both / union - (hull - union) / hull -> return both / hull
             You divide by the hull in place of the union. Apart, that is 0 as IoU is, and silent.
-        return both / union, both / union - (hull - union) / hull -> return both / union, both / union
-            The second is IoU once more. What is missing is the share of the hull that neither covers.
-        return both / union, both / union - (hull - union) / hull -> return both / union - (hull - union) / hull, both / union
-            They stand the other way round: IoU first, then GIoU.
-        area(a[:, :2], a[:, 2:]) + area(b[:, :2], b[:, 2:]) - both -> a[:, 2] * a[:, 3] + b[:, 2] * b[:, 3] - both
-            You take the last two numbers for width and height. Here a box is its corners: right and bottom.
+        return both / union - (hull - union) / hull -> return both / union - hull
+            You subtract the hull's area. A share is meant: of the hull, what neither covers.
+        return both / union - (hull - union) / hull -> return 1 - (both / union - (hull - union) / hull)
+            That is the loss, 1 - GIoU. Asked is GIoU.
+        return both / union - (hull - union) / hull -> return (both / union - (hull - union) / hull).clamp(min=0)
+            You clamp it at 0: then it is as silent as IoU where two boxes are apart.
+        torch.maximum(a[..., 2:], b[..., 2:]) -> torch.minimum(a[..., 2:], b[..., 2:])
+            Your hull ends too early: it holds both boxes, so it ends at the larger of the high corners.
+        first, last = torch.minimum(a[..., :2], b[..., :2]) -> first, last = torch.maximum(a[..., :2], b[..., :2])
+            Your hull begins too late: it holds both boxes, so it begins at the smaller of the low corners.
+        (high - low).clamp(min=0) -> (high - low)
+            Two boxes that are apart have negative widths in yours, and two negative ones make an area: clamp(min=0).
+        areas[0] + areas[1] - both -> areas[0] + areas[1]
+            What both cover is counted twice in your union: subtract the intersection.
+        hull = (last - first).prod(-1) -> hull = areas[0] + areas[1]
+            Your hull is the sum of the areas. It is a box: the smallest that holds both.
     """),  # noqa: E501
 )
 
@@ -174,80 +248,4 @@ MATCHING = Exercise(
 )
 
 
-def my_naming(logits, given, labels, nothing):
-    has = given >= 0  # (Q,)
-    K = logits.shape[-1] - 1  # the last class is "no object"
-    asked = torch.where(has, labels[given.clamp(min=0)], K)  # (Q,): what each query should say
-    missed = -logits.log_softmax(dim=-1)[torch.arange(len(asked)), asked]  # (Q,): -log p of that
-    weight = torch.where(has, 1.0, nothing).to(missed)
-    return (weight * missed).sum() / weight.sum()
-
-
-def answered(Q=6, M=3, K=4, nothing=0.1, dtype=torch.float64):
-    """Logits (Q, K + 1), the object of each query or -1, labels (M,), and the weight of "no object"."""
-    given = torch.full((Q,), -1)
-    given[torch.randperm(Q)[:M]] = torch.randperm(M)
-    return 2 * torch.randn(Q, K + 1, dtype=dtype), given, torch.randint(0, K, (M,)), nothing
-
-
-NAMING = Exercise(
-    title='The loss, and "no object"',
-    solution=my_naming,
-    returns="the weighted mean of -log p, a number",
-    cases=(
-        Case(
-            answered,
-            narrowed(
-                (
-                    lambda given: (given["logits"][:2], torch.tensor([1, 0]), given["labels"], given["nothing"]),
-                    "Where every query has an object it is wrong already: -log p(label) of each, and their mean.",
-                ),
-                (
-                    lambda given: (given["logits"], given["given"], given["labels"], 1.0),
-                    "With the weight 1 it is wrong already: a query without an object should say the last class.",
-                ),
-                otherwise="Without a weight it is right. With it, divide by the sum of the weights, not their number.",
-            ),
-        ),
-        Case(lambda: answered(1, 1, 2), OTHER_SIZES),
-        Case(lambda: answered(3, 3, 5), 'Where no query is left over it is wrong: nobody has to say "no object".'),
-        Case(answered, NO_GRADIENT, ask=pulled),
-        Case(lambda: answered(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "What should each query say? Its object's label, labels[given]; and class K, the last one, where given is -1.",
-        "torch.where(given >= 0, labels[given.clamp(min=0)], K) is that for all queries at once.",
-        "-logits.log_softmax(-1) at that class is what the query has missed.",
-        'A weight of 1, or `nothing` for "no object". The weighted mean: (weight * missed).sum() / weight.sum().',
-    ),
-    mistakes=slips("""
-        .sum() / weight.sum() -> .mean()
-            You divide by the number of queries. A weighted mean is divided by the sum of its weights.
-        weight = torch.where(has, 1.0, nothing).to(missed) -> weight = torch.ones_like(missed)
-            "No object" weighs as much as a digit in yours. Most queries have none, and would drown the others.
-        torch.where(has, 1.0, nothing) -> torch.where(has, nothing, 1.0)
-            The weights are the wrong way round: `nothing` is for the queries without an object.
-        return (weight * missed).sum() / weight.sum() -> return missed[has].mean()
-            Queries without an object count nothing in yours: then nobody learns to say "no object".
-        (weight * missed).sum() / weight.sum() -> (weight * missed).sum()
-            That is a sum. Divide it by the sum of the weights.
-        (weight * missed).sum() / weight.sum() -> (weight * missed).sum() / has.sum()
-            You divide by the number of objects. That is for the boxes; the classes are divided by the sum of weights.
-        labels[given.clamp(min=0)], K) -> labels[given.clamp(min=0)], 0)
-            "No object" is the last class, K. You ask those queries for class 0, a digit.
-        asked = torch.where(has, labels[given.clamp(min=0)], K) -> asked = labels[given]
-            given is -1 where a query has no object, and labels[-1] is the last label: ask those for class K.
-        labels[given.clamp(min=0)] -> labels[torch.arange(len(given)) % len(labels)]
-            You hand the labels out in the order of the list. Query q has object given[q].
-        labels[given.clamp(min=0)], K) -> given, K)
-            given is which object, not what it is: its label is labels[given].
-        -logits.log_softmax(dim=-1) -> -logits.softmax(dim=-1)
-            That is -p, as in the cost of a matching. The loss has -log p.
-        -logits.log_softmax(dim=-1) -> logits.log_softmax(dim=-1)
-            The sign is wrong: the surer a query is of what is right, the smaller the loss.
-        logits.log_softmax(dim=-1)[torch.arange -> logits[..., :-1].log_softmax(dim=-1)[torch.arange
-            "No object" is left out of your softmax. It is a class as the others, the last one.
-    """),
-)
-
-EXERCISES = [AGREEMENT, MATCHING, NAMING]
+EXERCISES = [IOU, GIOU, MATCHING]

@@ -12,7 +12,7 @@ from course_lib.data.scenes import Scenes
 from course_lib.detection.average_precision import Found, found_by, mean_average_precision
 from course_lib.detection.detr import DETR, Anchors, Backbone, Queries
 from course_lib.detection.heat_map import HeatMap, found_on, heat_loss
-from course_lib.detection.set_loss import NOTHING, in_order, loss_given, set_loss
+from course_lib.detection.set_loss import NOTHING, set_loss
 from course_lib.inputs.sequences import reading
 from course_lib.language.muon import Muon
 from course_lib.recipes.glyphs import as_matrices
@@ -52,14 +52,6 @@ def detr_loss(model: DETR, batch: Scenes, *, nothing: float = NOTHING, beside: b
     images, labels, boxes = batch
     layers = model.layers(images)
     return sum(set_loss(*layer, labels, boxes, nothing) for layer in (layers if beside else layers[-1:]))
-
-
-def ordered_loss(model: DETR, batch: Scenes) -> Tensor:
-    """As `detr_loss`, but query m answers for object m of the list, in place of a matching."""
-    images, labels, boxes = batch
-    layers = model.layers(images)
-    given = in_order(labels, layers[-1][1].shape[1])
-    return sum(loss_given(given, *layer, labels, boxes) for layer in layers)
 
 
 def map_loss(model: HeatMap, batch: Scenes) -> Tensor:
