@@ -72,7 +72,8 @@ COUNT = Investigation(
         "I said what result would change my mind about the number, and ran the test that could show it.",
     ),
     answer="""
-        @@ANSWER@@
+        TO BE WRITTEN from the record of `counts` and the DETR of `rivals`: what was varied, AP50 and boxes found twice
+        by the number of queries (mean and range), what follows, what would change my mind, what is not shown.
     """,
 )
 INVESTIGATIONS = [COUNT]
