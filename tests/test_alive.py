@@ -121,3 +121,12 @@ def test_nothing_is_written_where_no_model_answers(tmp_path):
 
 def test_ranges_are_the_inside_of_a_class():
     assert alive.ranges("abcx\U0001d49c") == r"\u{61}-\u{63}\u{78}-\u{78}\u{1d49c}-\u{1d49c}"
+
+
+def test_the_first_page_has_the_gpt_where_its_lesson_is():
+    notebook = nbformat.read(NOTEBOOKS / "07_gpt.ipynb", as_version=4)
+    made = BeautifulSoup(alive.first_page({"07_gpt.ipynb": notebook}), "html.parser")
+    assert made.select_one("section.alive[hidden]")["data-model"] == "plays_gpt"
+    assert made.select_one("p a")["href"] == "07_gpt.html" and made.input["value"] == alive.FIRST_WORDS
+    assert alive.first_page({"01_a.ipynb": notebook}) == ""
+    assert alive.first_page({"07_gpt.ipynb": new_notebook(cells=[new_markdown_cell("# A")])}) == ""

@@ -32,6 +32,7 @@ from course_lib.show.frames import STANDS
 from course_lib.text.bpe import BPE, NUMBER, SPACE, SYMBOL
 from course_lib.text.tokenizers import CharTokenizer
 
+FIRST_WORDS = "My lord, the king"  # stands in the box of the site's first page
 SCRIPTS = Path(__file__).with_name("pages") / "alive"
 
 
@@ -131,6 +132,29 @@ def form(live: Live, specs: dict[str, tuple], key: str) -> str:
 <thead><tr><th scope="col">token</th><th scope="col">its own</th><th scope="col">drawn from</th></tr></thead>
 <tbody class="next"></tbody></table>{_inside(model, f"alive-{key}")}</div></form>
 <p role="status"></p></section>"""
+
+
+def first_page(notebooks: dict[str, NotebookNode]) -> str:
+    """The GPT's form for the site's first page, open from the start; "" where the lesson that it is of is not there."""
+    page, cell = "07_gpt", "choose-control"
+    sources = {one.id: one.source for one in notebooks[f"{page}.ipynb"].cells} if f"{page}.ipynb" in notebooks else {}
+    if cell not in sources:
+        return ""
+    live, specs = LIVE[page][cell], controls(sources[cell])
+    _, record = stored.load(live.model)
+    told = f"The GPT of lesson {page[:2]}, {record['weights'] / 1e6:.1f} million weights trained on plays, goes on"
+    knob = _knob("temperature", specs["temperature"], "alive-front-temperature")
+    return f"""
+<div><p>{told} with what you type, where scripts run: <a href="{page}.html">its lesson</a> shows what it writes.</p>
+<section class="alive" hidden data-model="{live.model}" data-tokens="{live.tokens}">
+<form hidden><label for="alive-front">{told} with what you type</label>
+<input id="alive-front" class="typed" value="{FIRST_WORDS}" spellcheck="false" autocomplete="off">
+<div class="knobs">{knob}<input type="hidden" data-knob="top_p" value="{specs["top_p"][1]}"></div>
+<div class="buttons"><button>Write on</button><button type="button" class="stop">Stop</button>
+<button type="button" class="again">Back to my text</button></div>
+<div class="tokens" role="group" aria-label="What it has read and written" tabindex="0"></div>
+<div class="both"><table hidden><tbody class="next"></tbody></table></div></form>
+<p role="status"></p></section></div>"""
 
 
 def _inside(model, key):

@@ -22,7 +22,9 @@ from .test_accessibility import MEASURE, MISSED, REACHED
 
 PLACES = {live.model: (name, cell) for name, cells in alive.LIVE.items() for cell, live in cells.items()}
 # The model is asked as the page asks it: one answer for each token that it writes, and one at the end.
-ASK = """async ([name, text, knobs, tokens, inside]) => { const model = await alive.open(name); const began = performance.now();
+ASK = """async ([name, text, knobs, tokens, inside]) => {
+  const model = await alive.open(name);
+  const began = performance.now();
   return new Promise((done) => model.ask({ ask: "read", text, knobs, tokens }, (answer) => answer.kind === "read" &&
     done({ ...answer, ms: performance.now() - began, logits: [...answer.logits],
            seen: inside && { ...answer.seen, values: [...answer.seen.values] } }))); }"""
@@ -316,7 +318,7 @@ def test_a_finger_wakes_it_and_lets_it_write(chromium, lessons):
 def test_without_workers_the_picture_stands_and_a_sentence_says_so(page):
     page.add_init_script("delete globalThis.Worker")
     page.show("plays_gpt")
-    assert "The picture above stands for it." in page.locator("section.alive [role=status]").inner_text()
+    assert "What is above stands for it." in page.locator("section.alive [role=status]").inner_text()
     assert page.locator("article img").is_visible() and not page.locator("section.alive button").first.is_visible()
 
 
@@ -336,6 +338,28 @@ def test_without_scripts_the_picture_stands_and_says_where_it_moves(chromium, le
     assert page.locator("article img").is_visible() and page.get_by_text("Run the cell to move").is_visible()
     assert not page.locator("section.alive").is_visible()
     context.close()
+
+
+def test_the_first_page_goes_on_with_three_words(page, lessons):
+    """Its model comes when its box is reached, and a text that is sent meanwhile is answered."""
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    page.goto((lessons / "index.html").as_uri())
+    box = page.get_by_role("textbox", name="The GPT of lesson 07")
+    assert box.input_value() == alive.FIRST_WORDS and "plays_gpt.js" not in asked
+    assert not page.get_by_text("shows what it writes").is_visible()
+    box.fill("Shall I compare")
+    page.keyboard.press("Enter")
+    page.get_by_text("It wrote").wait_for(state="attached")
+    assert page.locator("section.alive .tokens").inner_text().startswith("Shall I compare")
+    assert page.locator("section.alive .written").count() == 24
+    assert page.evaluate(MEASURE) == []
+
+
+def test_the_first_page_leads_to_the_lesson_where_no_model_can_answer(page, lessons):
+    page.add_init_script("delete globalThis.Worker")
+    page.goto((lessons / "index.html").as_uri())
+    assert page.get_by_text("shows what it writes").is_visible() and not page.locator("section.alive form").is_visible()
 
 
 # --- what the choice of the runtime rests on

@@ -69,9 +69,15 @@ globalThis.alive = { models: {}, workers: {} };
       const all = [...form.querySelectorAll("[data-knob]")];
       return Object.fromEntries(all.map((one) => [one.dataset.knob, Number(one.value)]));
     };
+    // What was there before the model: the picture drawn beforehand, or a sentence.
+    const sleep = (asleep) => {
+      for (const still of section.parentElement.children) still.classList.toggle("asleep", asleep && still !== section);
+    };
     const fail = (error) => {
-      begin.hidden = form.hidden = true;
-      said.textContent = `The model cannot answer here: ${error.message}. The picture above stands for it.`;
+      if (begin) begin.hidden = true;
+      form.hidden = true;
+      sleep(false);
+      said.textContent = `The model cannot answer here: ${error.message}. What is above stands for it.`;
     };
 
     const showNext = (best) => {
@@ -106,6 +112,7 @@ globalThis.alive = { models: {}, workers: {} };
     };
 
     const showInside = async ({ kind, shape, values }) => {
+      if (!part("canvas")) return;
       const ink = inkOf(part("canvas"));
       if (kind === "states") {
         const [T, H] = shape;
@@ -134,7 +141,8 @@ globalThis.alive = { models: {}, workers: {} };
       said.textContent = `${answer.tokens.length} tokens read${whole}. Most likely next: ${likely.join(", ")}.`;
       if (answer.written) said.prepend(make("span", { className: "heard" }, `It wrote: ${answer.written}. `));
     };
-    const ask = (count) => {
+    const ask = async (count) => {
+      if (!(await wake())) return;
       form.classList.add("busy");
       model.ask({ ask: "read", text, knobs: knobs(), tokens: count }, show);
     };
@@ -143,9 +151,22 @@ globalThis.alive = { models: {}, workers: {} };
       ask(0);
     };
 
-    let waits;
+    let waits, waking;
+    const wake = () =>
+      (waking ??= (async () => {
+        said.textContent = "The model is being loaded.";
+        try {
+          model = await alive.open(section.dataset.model);
+          said.textContent = "";
+          section.classList.add("awake");
+        } catch (error) {
+          fail(error);
+        }
+        return model;
+      })());
     const later = () => {
       clearTimeout(waits);
+      text = typed.value || "\n";
       waits = setTimeout(anew, 120);
     };
     typed.addEventListener("input", later);
@@ -158,6 +179,7 @@ globalThis.alive = { models: {}, workers: {} };
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       clearTimeout(waits);
+      text ||= typed.value || "\n";
       ask(Number(section.dataset.tokens));
     });
     part(".stop").addEventListener("click", () => {
@@ -166,22 +188,21 @@ globalThis.alive = { models: {}, workers: {} };
     });
     part(".again").addEventListener("click", anew);
 
-    begin.addEventListener("click", async () => {
+    begin?.addEventListener("click", async () => {
       begin.disabled = true;
-      said.textContent = "The model is being loaded.";
-      try {
-        model = await alive.open(section.dataset.model);
-      } catch (error) {
-        return fail(error);
-      }
+      if (!(await wake())) return;
       begin.hidden = true;
       form.hidden = false;
-      [...section.parentElement.children].forEach((still) => still.classList.toggle("asleep", still !== section));
+      sleep(true);
       typed.focus();
       anew();
     });
     section.hidden = false;
-    if (!globalThis.Worker) fail(new Error("this browser gives a page no worker"));
+    if (!globalThis.Worker) return fail(new Error("this browser gives a page no worker"));
+    if (begin) return;
+    form.hidden = false; // a form without a button before it is open from the start, and its model comes when it is reached
+    sleep(true);
+    form.addEventListener("focusin", wake, { once: true });
   };
   document.querySelectorAll("section.alive").forEach(panel);
 }
