@@ -83,7 +83,7 @@ ROOMS = {
         },
     ),  # a command: any package that is not heavy
     # It writes models for a browser.
-    "publish.alive": Room({"nbformat"}, {"publish", "recipes", "show.frames", *concepts()}),
+    "publish.alive": Room({"nbformat"}, {"publish", "recipes", "data.glyphs", "show.frames", *concepts()}),
 }
 
 
