@@ -26,6 +26,9 @@ from course_lib.attention.positions import LearnedPositions, LinearBias, Relativ
 from course_lib.attention.transformer import PlacedEmbedding, Transformer
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
+from course_lib.detection.detr import DETR, Anchors, Backbone, PlacedAttention, PlacedBlock, Queries
+from course_lib.detection.heat_map import HeatMap
+from course_lib.detection.resnet import FrozenNorm, Residual, ResNet
 from course_lib.language import decoder
 from course_lib.language.gpt import GPT
 from course_lib.recurrent.language_model import CharRNN
@@ -70,12 +73,24 @@ MODELS = {
     LayerMix: Model(lambda: LayerMix(3), lambda new, B: ([new.vectors(B, 5, 4) for _ in range(3)],)),
     PatchEmbedding: Model(lambda: PatchEmbedding(1, 2, 4), lambda new, B: (new.vectors(B, 1, 6, 4),)),
     ConvLayer: Model(lambda: ConvLayer(2, 4), lambda new, B: (new.vectors(B, 2, 6, 5),)),
+    Backbone: Model(lambda: Backbone(1, (2, 4)), lambda new, B: (new.vectors(B, 1, 6, 5),)),
+    FrozenNorm: Model(lambda: FrozenNorm(2), lambda new, B: (new.vectors(B, 2, 6, 5),)),
+    Residual: Model(lambda: Residual(2, 4, 2, True), lambda new, B: (new.vectors(B, 2, 6, 5),)),
+    ResNet: Model(lambda: ResNet(1, 3, (4, 8), (1, 1)), lambda new, B: (new.vectors(B, 1, 40, 36),)),
+    PlacedAttention: Model(
+        lambda: PlacedAttention(8, 2),
+        lambda new, B: (new.vectors(B, 5, 8), new.vectors(5, 8), new.vectors(B, 7, 8), new.vectors(7, 8)),
+    ),
+    PlacedBlock: Model(
+        lambda: PlacedBlock.from_sizes(8, 2, 12), lambda new, B: (new.vectors(B, 5, 8), new.vectors(5, 8))
+    ),
 }
 
 OWN_CASES = {
     RNN, CharRNN, AdditiveAttention, ConcatAttention, DotAttention, GeneralAttention, SelfAttention, MultiHead, Block,
     SinusoidalPositions, LearnedPositions, RelativeBias, LinearBias, Transformer, GPT, decoder.Decoder, Bert,
-    Classifier, Tagger, MaskedWords, ConvNet, ConvStem, ViT, MaskedAutoencoder, LSTM, GRU,
+    Classifier, Tagger, MaskedWords, ConvNet, ConvStem, ViT, MaskedAutoencoder, LSTM, GRU, Queries, Anchors, DETR,
+    HeatMap,
 }  # fmt: skip
 
 # PyTorch's own LSTM, which is not compiled: the layers of the translator of lesson 03 stand on it.

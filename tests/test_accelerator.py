@@ -51,6 +51,11 @@ from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFi
 from course_lib.bert.bert_labels import best_span, label_loss
 from course_lib.bert.masked_words import Masked
 from course_lib.bert.masked_words import masked_loss as masked_words_loss
+from course_lib.detection.average_precision import found_by, right_ones
+from course_lib.detection.detr import DETR, Anchors, Backbone, Queries
+from course_lib.detection.heat_map import HeatMap, found_on, heat_loss, suppress
+from course_lib.detection.matching import match_costs
+from course_lib.detection.set_loss import in_order, left_to_right, loss_given
 from course_lib.inputs.sequences import map_state
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig
@@ -441,6 +446,29 @@ def image_model(make):
         taught_by(teacher, loss)(model, (images.detach(), labels)).backward()
     if isinstance(model, ViT):
         assert model.resized((8, 12) if side == 6 else 9).places.device.type == "chip"
+
+
+@cases(anchors=(True,), queries=(False,))
+def detector_that_answers_with_a_set(anchors):
+    queries = (lambda: Anchors(3, 8, 2)) if anchors else (lambda: Queries(3, 8))
+    model = there(lambda: DETR(Backbone(1, (2, 4)), queries(), 5, d_model=8, n_heads=2, n_encoder=1, d_ff=12))
+    labels, truth, given = ids(2, 2), vectors(2, 2, 4).detach(), ids(2, 3)
+    layers = model.layers(vectors(2, 1, 6, 7))
+    backward(*[loss_given(given, *layer, labels, truth) for layer in layers], through=model)
+    logits, boxes = layers[-1]
+    found = found_by(logits, boxes)
+    right = right_ones(found, labels, truth)
+    assert right.device == suppress(found).labels.device == in_order(labels, 3).device == labels.device
+    assert match_costs(logits, boxes, labels, truth).device == left_to_right(labels, truth)[1].device == labels.device
+
+
+@case
+def detector_on_a_grid():
+    model = there(lambda: HeatMap(Backbone(1, (2, 4)), 5, 6))
+    logits, boxes = model(vectors(2, 1, 6, 6))
+    loss = heat_loss(logits, boxes, ids(2, 2), vectors(2, 2, 4).detach(), 3)
+    loss.backward()
+    assert model.naming.bias.grad.device == found_on(logits, boxes).boxes.device == loss.device
 
 
 @case

@@ -4,6 +4,7 @@ What needs the real weights is skipped where they are not: nothing is downloaded
 """
 
 import random
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -158,6 +159,7 @@ def minilm():
 def test_the_real_model_gives_what_hugging_face_gives(minilm):
     """Bert.from_weights, mean_state: MiniLM on the plays, one sentence and two, padded; every layer."""
     ours, theirs, tokenizer = minilm
+    ours, theirs = deepcopy(ours).double(), deepcopy(theirs).double()
     assert not ours.training and ours.config == replace(PUBLISHED["MiniLM"], d_ff=1536)
     assert parameter_count(ours.config) == sum(p.numel() for p in ours.parameters()) == 22_713_216
     speeches = [row.text for row in plays.rows("test")[:24]]
@@ -166,11 +168,11 @@ def test_the_real_model_gives_what_hugging_face_gives(minilm):
         expected = theirs(read.ids, read.mask.long(), read.segments, output_hidden_states=True)
         found = ours.layers(*read[:3])
         for mine, other in zip(found, expected.hidden_states, strict=True):
-            assert_close(mine, other, atol=1e-5, rtol=0)
-        assert_close(ours.pool(found[-1]), expected.pooler_output, atol=1e-5, rtol=0)
+            assert_close(mine, other, atol=1e-10, rtol=0)
+        assert_close(ours.pool(found[-1]), expected.pooler_output, atol=1e-10, rtol=0)
         for row, length in enumerate(read.mask.sum(dim=1)):
             alone = found[-1][row, :length].mean(dim=0)
-            assert_close(mean_state(found[-1], read.mask)[row], alone, atol=1e-5, rtol=0)
+            assert_close(mean_state(found[-1], read.mask)[row], alone, atol=1e-10, rtol=0)
 
 
 @torch.no_grad()

@@ -36,6 +36,9 @@ from course_lib.attention.positions import (
 from course_lib.attention.transformer import Transformer
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import Classifier, MaskedWords, Tagger
+from course_lib.detection.detr import DETR, Anchors, Backbone, Queries
+from course_lib.detection.heat_map import HeatMap, heat_loss
+from course_lib.detection.set_loss import loss_given
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.recurrent.language_model import CharRNN
@@ -287,6 +290,33 @@ def test_a_model_of_images(make):
     model = make().double()
     sides = model.config.size if isinstance(model, ViT) else (6, 6)
     compiles(One(model), *[(vectors(b, 1, *sides),) for b in SIZES])
+
+
+@pytest.mark.parametrize("anchors", [True, False])
+def test_a_detector_that_answers_with_a_set(anchors):
+    class AllLayers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            queries = Anchors(3, 8, 2) if anchors else Queries(3, 8)
+            self.model = DETR(Backbone(1, (2, 4)), queries, 5, d_model=8, n_heads=2, n_encoder=1, d_ff=12)
+
+        def forward(self, images):
+            return [part for layer in self.model.layers(images) for part in layer]
+
+    compiles(AllLayers().double(), *[(vectors(b, 1, 6, 7),) for b in SIZES])
+
+
+def test_a_detector_on_a_grid():
+    compiles(HeatMap(Backbone(1, (2, 4)), 5, 6).double(), *[(vectors(b, 1, 6, 7),) for b in SIZES])
+
+
+def test_losses_of_detectors():
+    def losses(logits, boxes, labels, truth, given):
+        return [loss_given(given, logits, boxes, labels, truth)[None], heat_loss(logits, boxes, labels, truth, 3)[None]]
+
+    some = [(vectors(b, 9, 5), vectors(b, 9, 4), torch.randint(-1, 4, (b, 2)), torch.rand(b, 2, 4, dtype=torch.float64),
+             torch.randint(-1, 2, (b, 9))) for b in SIZES]  # fmt: skip
+    compiles(losses, *some)
 
 
 def test_masked_patches():

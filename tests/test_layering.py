@@ -82,6 +82,10 @@ ROOMS = {
             "train.machine",
         },
     ),  # a command: any package that is not heavy
+    "publish.slides": Room(  # the course's row on a title slide
+        {"nbformat", "jinja2", "nbconvert", "traitlets", "matplotlib", "playwright"},
+        {"publish", "data.beside", "show.emblems"},
+    ),
     # It writes models for a browser.
     "publish.alive": Room({"nbformat"}, {"publish", "recipes", "data.glyphs", "show.frames", *concepts()}),
 }

@@ -250,6 +250,13 @@ def test_only_the_papers_whose_tables_are_old_are_written(course):
     assert blocks.refresh() == ["README.md"] and blocks.refresh() == []
 
 
+def test_a_title_cell_tells_the_minutes_that_were_measured(course):
+    path = put(course, "01_a.ipynb", "# *Run All:* 9 minutes on two CPU cores")
+    measured.store(path.name, {"seconds": 71, "peak_mb": 500, "machine": "m"})
+    assert blocks.refresh() == [path.name] and blocks.refresh() == []
+    assert "*Run All:* 1.2 minutes on two CPU cores" in path.read_text()
+
+
 # --- the tables of limits
 
 

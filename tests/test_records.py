@@ -9,6 +9,7 @@ from course_lib.experiments import record
 from course_lib.lesson.syllabus import LISTED
 
 RECORDED = {path.stem for path in record.RECORDS.glob("*.json")}
+BEGUN = {part for lesson in LISTED if lesson.to_be_written for part in record.parts(lesson.slug)}
 
 
 def test_every_lesson_with_experiments_has_a_record_and_no_other_has():
@@ -16,7 +17,7 @@ def test_every_lesson_with_experiments_has_a_record_and_no_other_has():
     assert {part for lesson in LISTED for part in record.parts(lesson.slug)} == RECORDED
 
 
-@pytest.mark.parametrize("slug", sorted(RECORDED))
+@pytest.mark.parametrize("slug", sorted(RECORDED - BEGUN))
 def test_a_record_is_whole_and_of_the_code_of_today(slug):
     """What fails here is run by `make experiments`; after a change of names alone its --confirm is enough."""
     wanting = {one.name: 0 for one in command.experiments(slug)}

@@ -5,15 +5,19 @@ import re
 
 import pytest
 
-from course_lib.lesson import limits
+from course_lib.publish.blocks import as_minutes, titled
 from course_lib.publish.measured import MEASURED, written
+from course_lib.show.emblems import EMBLEMS
 
 LESSONS = [path for path in written() if not path.name.startswith("00")]
 
 
-def minutes_stated(title: str) -> float | None:
+DRAWN = dict(enumerate(EMBLEMS, 1))  # lessons by number: their drawings in lesson 00
+
+
+def minutes_stated(title: str) -> str | None:
     found = re.search(r"\*Run All:\* (\d+(?:\.\d)?) minutes on two CPU cores", title)
-    return float(found[1]) if found else None
+    return found[1] if found else None
 
 
 def faults(title: str, seconds: float) -> list[str]:
@@ -29,11 +33,15 @@ def faults(title: str, seconds: float) -> list[str]:
     stated = minutes_stated(title)
     if stated is None:
         found.append("the title cell lacks *Run All:* N minutes on two CPU cores")
-    elif not limits.TITLE_MINUTES[0] <= stated * 60 / seconds <= limits.TITLE_MINUTES[1]:
+    elif stated != as_minutes(seconds):
         found.append(
-            f"the title cell says {stated} minutes, measured were {seconds / 60:.1f}: write that, or run `make "
-            "notebooks` again on a quiet machine"
+            f"the title cell says {stated} minutes, measured were {as_minutes(seconds)}, as the README has it: run "
+            "`python -m course_lib.publish.blocks`"
         )
+    number = re.match(r"# (\d\d) · ", title)
+    drawing = DRAWN.get(int(number[1])) if number else None
+    if drawing and f"*Drawing:* [{drawing}](00_start_here.ipynb)" not in title:
+        found.append(f"the title cell does not point to its drawing in lesson 00, the {drawing}")
     return found
 
 
@@ -46,10 +54,13 @@ def test_title_cell(path):
 
 def test_a_guess_is_found_out():
     good = (
-        "# 01 · A\n\n**Why?**\n\nAfterwards you can\n\n*You need:* x. *Run All:* 1.5 minutes on two CPU cores; "
-        "not yet measured on a GPU."
+        "# 01 · A\n\n**Why?**\n\nAfterwards you can\n\n*You need:* x. *Drawing:* [chain](00_start_here.ipynb). "
+        "*Run All:* 1.5 minutes on two CPU cores; not yet measured on a GPU."
     )
     assert faults(good, 90) == []
     (fault,) = faults(good, 20)
-    assert fault.startswith("the title cell says 1.5 minutes, measured were 0.3: write that")
+    assert fault.startswith("the title cell says 1.5 minutes, measured were 0.3")
+    assert faults(titled(good, 20), 20) == [] and titled(good, 90) == good
+    (fault,) = faults(good.replace("chain", "lane"), 90)
+    assert fault.endswith("its drawing in lesson 00, the chain")
     assert len(faults("# Title", 90)) == 6

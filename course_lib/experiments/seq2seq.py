@@ -26,7 +26,6 @@ from course_lib.translation.seq2seq import Seq2Seq
 from course_lib.translation.translator import Translator, translation_loss
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
-DEAR = (0, 1, 2)  # the seeds of what takes a quarter of a minute or more
 LONG, SHORT = 1700, 800  # steps of the lesson's training, and of those that are compared with each other
 
 # --- the lesson's lists, its model and its training
@@ -154,7 +153,7 @@ def hundred_steps(seed):
 # --- the lesson's translator, and all that is measured of it
 
 
-@experiment(seeds=DEAR)
+@experiment()
 def dates_translator(seed):
     """The lesson's model after 1,700 steps: forced and free, by length and by place, with beams, and its last state."""
     translator = untrained(seed)
@@ -337,7 +336,7 @@ def turned(pairs, backwards):
     return [pair._replace(source=pair.source[::-1]) for pair in pairs] if backwards else pairs
 
 
-@experiment(each(forget_bias=[1.0, 3.0], backwards=[False, True]), seeds=DEAR)
+@experiment(each(forget_bias=[1.0, 3.0], backwards=[False, True]))
 def starts(seed, forget_bias, backwards):
     """After 800 steps from a forget bias, source read forwards or backwards: loss, single dates right, and reach."""
     translator = untrained(seed, forget_bias)
@@ -374,7 +373,7 @@ def with_gaps(french, seed):
     return loss
 
 
-@experiment(seeds=DEAR, cpus=["default"])
+@experiment(cpus=["default"])
 def used_to_gaps(seed):
     """The last of three years, wrong by what is read as the two before, in a model used to being told nothing there."""
     translator = untrained(seed)
@@ -416,7 +415,7 @@ def corpora(name):
                  for split in ("train", "validation", "test"))  # fmt: skip
 
 
-@experiment(each(corpus=["grammar", "interface"]), seeds=DEAR)
+@experiment(each(corpus=["grammar", "interface"]))
 def harder_corpus(seed, corpus):
     """700 steps on a harder corpus: loss on training and validation pairs, BLEU, and whose words it writes."""
     train, validation, test = corpora(corpus)

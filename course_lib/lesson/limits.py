@@ -35,8 +35,6 @@ MEMORY_MB_REAL_MODEL = 3000
 NOTEBOOK_BYTES = 1_000_000
 # cells whose output the tests compare, at least: else a run would pass without a look at any number
 COMPARED_CELLS = 5
-# minutes that the title states, as a part of those measured, from and to: machines differ by so much
-TITLE_MINUTES = (0.6, 1.6)
 
 # --- The library
 

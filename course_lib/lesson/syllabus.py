@@ -6,7 +6,18 @@ The README's map, the layering test, the groups of tests and the progress board 
 from dataclasses import dataclass
 
 # The shelf's folders in order: each imports itself and those before it.
-SHELF = ("inputs", "text", "recurrent", "attention", "translation", "weights", "language", "bert", "vision")
+SHELF = (
+    "inputs",
+    "text",
+    "recurrent",
+    "attention",
+    "translation",
+    "weights",
+    "language",
+    "bert",
+    "vision",
+    "detection",
+)
 
 # Concept files that no single lesson owns; they come before every lesson's own.
 SHARED = ("text/tokenizers.py", "inputs/shapes.py", "inputs/sequences.py", "attention/reach.py")
@@ -161,6 +172,24 @@ LISTED = (
             "recipes/images.py",
             "recipes/deit.py",
         ),
+    ),
+    Lesson(
+        10,
+        "detr",
+        "Objects as a set",
+        "How does a network answer with a list whose order means nothing?",
+        (
+            "detection/boxes.py",
+            "detection/matching.py",
+            "detection/set_loss.py",
+            "detection/resnet.py",
+            "detection/detr.py",
+            "detection/average_precision.py",
+            "detection/heat_map.py",
+            "data/scenes.py",
+            "recipes/scenes.py",
+        ),
+        to_be_written=True,
     ),
 )
 

@@ -1,7 +1,8 @@
-"""`python -m course_lib.publish.blocks`: what is made, not typed, in README.md and CONTRIBUTING.md.
+"""`python -m course_lib.publish.blocks`: what is made, not typed, in README.md, CONTRIBUTING.md and title cells.
 
 Between `<!-- made:NAME -->` and `<!-- /made -->` stands one of: `map`, the lessons with their questions and files;
-`minutes`, what each notebook took; `limits`, what the tests hold a lesson to. `make notebooks` ends with the same.
+`minutes`, what each notebook took; `limits`, what the tests hold a lesson to. The minutes of *Run All* in a notebook's
+title cell are those of the README's table. `make notebooks` ends with the same.
 """
 
 import re
@@ -14,13 +15,19 @@ from course_lib.publish.limits_table import limits_tables
 BLOCK = re.compile(r"(<!-- made:(\w+) -->).*?(<!-- /made -->)", re.DOTALL)
 ROOT = measured.ROOT
 PAPERS = ("README.md", "CONTRIBUTING.md")
+RUN_ALL = re.compile(r"(?<=\*Run All:\* )\S+(?= minutes on two CPU cores)")
+
+
+def as_minutes(seconds: float) -> str:
+    """Seconds as the papers and the title cells tell them: 71 is "1.2"."""
+    return f"{seconds / 60:.1f}"
 
 
 def minutes() -> str:
     """What each notebook took when it was stored, as a table: minutes and peak memory, and on which machines."""
     numbers = sorted(measured.read().items())
     rows = [
-        f"| [{name.removesuffix('.ipynb')}](notebooks/{name}) | {one['seconds'] / 60:.1f} | {one['peak_mb']:,} MB |"
+        f"| [{name.removesuffix('.ipynb')}](notebooks/{name}) | {as_minutes(one['seconds'])} | {one['peak_mb']:,} MB |"
         for name, one in numbers
     ]
     machines = sorted({one["machine"] for _, one in numbers})
@@ -43,12 +50,18 @@ def filled(text: str) -> str:
     return BLOCK.sub(fill, text)
 
 
+def titled(text: str, seconds: float) -> str:
+    """The text of a notebook's file, or of its title cell, with the minutes there as they were measured."""
+    return RUN_ALL.sub(as_minutes(seconds), text, count=1)
+
+
 def refresh() -> list[str]:
-    """Bring the blocks of all papers up to date; the names of the papers that changed."""
-    changed = []
-    for path in (ROOT / name for name in PAPERS):
+    """Bring the blocks of all papers and the minutes of all title cells up to date; the names of what changed."""
+    numbers, changed = measured.read(), []
+    for path in (*(ROOT / name for name in PAPERS), *(measured.NOTEBOOKS / name for name in numbers)):
         old = path.read_text(encoding="utf-8") if path.exists() else ""
-        if (new := filled(old)) != old:
+        new = titled(old, numbers[path.name]["seconds"]) if path.name in numbers else filled(old)
+        if new != old:
             write_beside(path, new)
             changed.append(path.name)
     return changed
@@ -56,4 +69,4 @@ def refresh() -> list[str]:
 
 if __name__ == "__main__":
     for changed in refresh():
-        print(f"{changed}: its tables are new")
+        print(f"{changed}: what is made in it is new")

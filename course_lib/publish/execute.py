@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{path.name} is left as it was: {reason}.", file=sys.stderr, flush=True)
     try:
         for name in blocks.refresh():
-            print(f"{name}: its tables are new")
+            print(f"{name}: what is made in it is new")
     except ValueError as error:
         print(f"The tables of README.md and CONTRIBUTING.md are left as they were: {error}", file=sys.stderr)
         return 1

@@ -13,6 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import nbformat
 from jinja2 import Environment, FileSystemLoader
 from nbconvert.exporters import HTMLExporter
@@ -22,6 +23,7 @@ from course_lib.data.beside import beside
 from course_lib.publish import assets, deck, frames
 from course_lib.publish.execute import chosen
 from course_lib.publish.measured import ROOT
+from course_lib.show.emblems import EMBLEMS, course_row
 
 BUILD = ROOT / "build" / "slides"
 TEMPLATES = Path(__file__).with_name("templates")
@@ -72,18 +74,30 @@ def _write_parts(path, made, folder):
     title = core[0].title or path.stem
     entries = [_write(path.stem, core, title, folder)]
     if laboratory:
-        entries.append(_write(f"{path.stem}.laboratory", laboratory, f"{title} · laboratory", folder))
+        row = _row(path.stem[:2], folder)
+        entries.append(_write(f"{path.stem}.laboratory", laboratory, f"{title} · laboratory", folder, row))
     return entries
 
 
-def _write(stem, made, title, folder):
-    """Write one deck; return what the page over all decks says of it."""
+def _row(number, folder):
+    """Draw the course in one row, where the lesson's drawing stands out; its file, "" for a lesson without one."""
+    if not number.isdigit() or int(number) not in range(1, len(EMBLEMS) + 1):
+        return ""
+    figure = course_row(int(number))
+    figure.savefig(folder / (name := f"row-{number}.svg"), transparent=True)
+    plt.close(figure)
+    return name
+
+
+def _write(stem, made, title, folder, row=""):
+    """Write one deck, its title slide above the picture `row`; return what the page over all decks says of it."""
     entry = {
         "file": f"{stem}.slides.html",
         "pdf": "",
         "title": title,
         "slides": len(made),
         "minutes": sum(slide.minutes for slide in made),
+        "row": row,
     }
     config = Config({"TemplateExporter": {"extra_template_basedirs": [str(TEMPLATES)]}})
     exporter = HTMLExporter(config=config, template_name="unrolled", exclude_anchor_links=True)

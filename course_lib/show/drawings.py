@@ -66,7 +66,7 @@ def running_change(change: ArrayLike, place: int, step: int, *, least: float = 1
         raise ValueError(f"place and step count from 1 to the {steps} states; got {place} and {step}.")
     parts = change / (change[place - 1] or 1)
     reached = range(place - 1, step)
-    figure = plt.figure(figsize=(12, 3.5), layout="none")
+    figure = plt.figure(figsize=(12, 3.2), layout="none")
     bars, chain = figure.add_axes((0.07, 0.52, 0.925, 0.37)), figure.add_axes((0.07, 0, 0.925, 0.5))
     bars.bar(reached, parts[place - 1 : step], width=0.56, color=ORANGE)
     for t in reached:

@@ -1,0 +1,138 @@
+"""detection/average_precision.py: COCO's rules in plain Python, cases by hand, scikit-learn; bad input."""
+
+import pytest
+import torch
+from sklearn.metrics import precision_recall_curve
+
+from course_lib.detection.average_precision import (
+    Found,
+    average_precision,
+    duplicates,
+    found_by,
+    mean_average_precision,
+    precision_recall,
+    right_ones,
+)
+from course_lib.detection.boxes import iou, to_corners
+
+
+def drawn(seed, S=12, Q=8, M=4, K=3):
+    """Found boxes near true ones, with some of another class, some twice, padding on both sides."""
+    torch.manual_seed(seed)
+    labels = torch.where(torch.rand(S, M) < 0.7, torch.randint(0, K, (S, M)), -1)
+    truth = torch.cat([torch.rand(S, M, 2), torch.rand(S, M, 2) / 4 + 0.1], dim=2)
+    which = torch.randint(0, M, (S, Q))
+    names = torch.where(torch.rand(S, Q) < 0.8, labels.gather(1, which), torch.randint(-1, K, (S, Q)))
+    boxes = truth.gather(1, which[..., None].expand(-1, -1, 4)) + 0.02 * torch.randn(S, Q, 4)
+    return Found(names, boxes.clamp(min=0.01), torch.rand(S, Q)), labels, truth
+
+
+def coco(found, labels, truth, at):
+    """The same by COCO's rules, one box after the other over all scenes."""
+    each = []
+    for name in labels[labels >= 0].unique().tolist():
+        boxes = [(score.item(), s, q) for s, row in enumerate(found.scores) for q, score in enumerate(row)
+                 if found.labels[s, q] == name]  # fmt: skip
+        taken, hits = set(), []
+        for _, s, q in sorted(boxes, reverse=True):
+            best, of = 0.0, None
+            for m in range(labels.shape[1]):
+                covered = iou(to_corners(found.boxes[s, q]), to_corners(truth[s, m])).item()
+                if labels[s, m] == name and (s, m) not in taken and covered >= at and covered > best:
+                    best, of = covered, m
+            hits.append(of is not None)
+            taken |= {(s, of)} if hits[-1] else set()
+        objects, points = int((labels == name).sum()), []
+        for n in range(1, len(hits) + 1):
+            points.append((sum(hits[:n]) / objects, sum(hits[:n]) / n))
+        recalls = [step / 100 for step in range(101)]
+        each.append(sum(max((p for r, p in points if r >= wanted - 1e-7), default=0.0) for wanted in recalls) / 101)
+    return sum(each) / len(each)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("at", [0.5, 0.75])
+def test_it_is_cocos(seed, at):
+    """mean_average_precision, right_ones: by the rules, one after the other; pycocotools gives these numbers too."""
+    found, labels, truth = drawn(seed)
+    assert mean_average_precision(found, labels, truth, at) == pytest.approx(coco(found, labels, truth, at), abs=1e-6)
+
+
+def test_precision_and_recall_are_scikit_learns():
+    """precision_recall: at each score, where no object was missed altogether."""
+    torch.manual_seed(0)
+    right, scores = torch.rand(50) < 0.5, torch.rand(50)
+    precision, recall = precision_recall(right, scores, int(right.sum()))
+    theirs, its, _ = precision_recall_curve(right.numpy(), scores.numpy())
+    own = dict(zip(recall.tolist(), precision.tolist(), strict=True))
+    for p, r in zip(theirs[:-1], its[:-1], strict=True):
+        assert any(abs(r - one) < 1e-6 and abs(p - other) < 1e-6 for one, other in
+                   zip(recall.tolist(), precision.tolist(), strict=True))  # fmt: skip
+    assert len(own) <= 50
+
+
+def test_by_hand():
+    """average_precision: three found, two of them right, of two objects: 1 up to recall 0.5, then 2 / 3."""
+    precision, recall = precision_recall(torch.tensor([True, False, True]), torch.tensor([0.9, 0.8, 0.7]), 2)
+    assert precision.tolist() == pytest.approx([1, 1 / 2, 2 / 3]) and recall.tolist() == [0.5, 0.5, 1.0]
+    assert average_precision(precision, recall) == pytest.approx((51 * 1 + 50 * 2 / 3) / 101)
+    # A third object that nobody finds: the recalls above 2 / 3 count as 0.
+    assert average_precision(*precision_recall(torch.ones(2).bool(), torch.ones(2), 3)) == pytest.approx(67 / 101)
+
+
+def one_object(*boxes, scores, labels=None):
+    names = torch.tensor([labels or [1] * len(boxes)])
+    return (Found(names, torch.tensor([boxes]), torch.tensor([scores])), torch.tensor([[1, -1]]),
+            torch.tensor([[[0.5, 0.5, 0.2, 0.2], [0.0, 0.0, 0.0, 0.0]]]))  # fmt: skip
+
+
+HERE, BESIDE, AWAY = [0.5, 0.5, 0.2, 0.2], [0.52, 0.5, 0.2, 0.2], [0.9, 0.9, 0.1, 0.1]
+
+
+def test_an_object_is_found_once():
+    """A second box on it is wrong, however good; the surest takes it, not the best."""
+    found, labels, truth = one_object(HERE, BESIDE, AWAY, scores=[0.6, 0.9, 0.95])
+    assert right_ones(found, labels, truth).tolist() == [[False, True, False]]
+    assert duplicates(found, labels, truth) == 1.0
+    assert duplicates(found, labels, truth, sure=0.7) == 0.0
+    assert mean_average_precision(found, labels, truth) == pytest.approx(0.5)
+
+
+def test_another_class_and_too_little_are_wrong():
+    found, labels, truth = one_object(HERE, scores=[0.9], labels=[2])
+    assert mean_average_precision(found, labels, truth) == 0
+    found, labels, truth = one_object(BESIDE, scores=[0.9])
+    assert mean_average_precision(found, labels, truth, 0.75) == 1
+    assert mean_average_precision(found, labels, truth, 0.95) == 0
+
+
+def test_what_is_exact_is_one():
+    _, labels, truth = drawn(0)
+    found = Found(labels, truth, torch.rand(labels.shape))
+    assert mean_average_precision(found, labels, truth, 0.99) == pytest.approx(1)
+    assert duplicates(found, labels, truth) == 0
+
+
+def test_scenes_where_nothing_is_or_is_found():
+    found, labels, truth = drawn(1)
+    nothing = Found(torch.full_like(found.labels, -1), found.boxes, found.scores)
+    assert mean_average_precision(nothing, labels, truth) == 0
+    assert not right_ones(found, torch.full_like(labels, -1), truth).any()
+    with pytest.raises(ValueError, match="No scene holds an object"):
+        mean_average_precision(found, torch.full_like(labels, -1), truth)
+
+
+def test_what_a_set_answers():
+    """found_by: the best class that is not "no object", with the p that it has among all."""
+    logits = torch.tensor([[[0.0, 2.0, 5.0], [3.0, 1.0, 0.0]]])
+    found = found_by(logits, torch.rand(1, 2, 4))
+    assert found.labels.tolist() == [[1, 0]]
+    assert torch.equal(found.scores[0, 0], logits[0, 0].softmax(-1)[1])
+
+
+def test_bad_input_is_refused_in_words():
+    found, labels, truth = drawn(0)
+    with pytest.raises(ValueError, match="right_ones needs"):
+        right_ones(found, labels, truth[:, :2])
+    with pytest.raises(TypeError, match="labels"):
+        right_ones(found, labels.float(), truth)
