@@ -16,7 +16,8 @@ from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.recipes import stored
 from course_lib.show.frames import STANDS
 
-MODELS = sorted({live.model for cells in alive.LIVE.values() for live in cells.values()})
+PLACES = [*alive.LIVE.values(), *alive.DRAWN.values()]
+MODELS = sorted({live.model for cells in PLACES for live in cells.values()})
 CELLS = [(name, cell) for name, cells in alive.LIVE.items() for cell in cells]
 # What the page's files have, and what that is called where in the library.
 NAMES = {
@@ -26,6 +27,9 @@ NAMES = {
     "attention/feedForward": ("attention/block", "FeedForward"),
     "attention/block": ("attention/block", "Block"),
     "attention/GPT": ("language/gpt", "GPT"),
+    "attention/patchify": ("vision/patches", "patchify"),
+    "attention/rollout": ("vision/rollout", "rollout"),
+    "attention/ViT": ("vision/vit", "ViT"),
     "recurrent/rnnStep": ("recurrent/rnn", "rnn_step"),
     "recurrent/CharRNN": ("recurrent/language_model", "CharRNN"),
     "generate/keepTopK": ("language/generate", "keep_top_k"),
@@ -90,6 +94,19 @@ def test_the_form_has_the_text_and_the_knobs_of_the_lessons_control(name, cell):
     assert {one["id"] for one in section.select("textarea, [data-knob], .from")} == labelled
 
 
+@pytest.mark.parametrize("name", alive.DRAWN)
+def test_a_square_to_draw_on_stands_where_it_is_named(name):
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    assert alive.set_live(notebook, f"{name}.ipynb") == {live.model for live in alive.DRAWN[name].values()}
+    for cell in alive.DRAWN[name]:
+        (output,) = [one.outputs[0] for one in notebook.cells if one.id == cell]
+        section = BeautifulSoup(output.data["text/html"], "html.parser").select_one("section.alive[hidden]")
+        assert (
+            section.select_one("canvas.paper")["aria-label"]
+            and section.select_one("label")["for"] == section.input["id"]
+        )
+
+
 def test_only_the_controls_that_are_named_have_a_form():
     still = new_output("display_data", data={"text/html": f"<img>{STANDS}<strong>text</strong>.</p>"})
     source = 'explore(drawn, text=("text", "to be"), n=("tokens", 1, 0, 9, 1))'
@@ -106,7 +123,7 @@ def test_a_control_without_a_text_has_no_model_to_answer(source):
         alive.controls(source)
 
 
-@pytest.mark.parametrize("name", ["plays_lstm", "plays_bert", "fashion_vit"])
+@pytest.mark.parametrize("name", ["plays_lstm", "plays_bert", "fashion_vit", "glyphs_conv"])
 def test_a_model_that_the_page_cannot_compute_is_refused(name):
     with pytest.raises(TypeError, match="no forward pass"):
         alive.script(name)
@@ -121,3 +138,12 @@ def test_nothing_is_written_where_no_model_answers(tmp_path):
 
 def test_ranges_are_the_inside_of_a_class():
     assert alive.ranges("abcx\U0001d49c") == r"\u{61}-\u{63}\u{78}-\u{78}\u{1d49c}-\u{1d49c}"
+
+
+def test_the_first_page_has_the_gpt_where_its_lesson_is():
+    notebook = nbformat.read(NOTEBOOKS / "07_gpt.ipynb", as_version=4)
+    made = BeautifulSoup(alive.first_page({"07_gpt.ipynb": notebook}), "html.parser")
+    assert made.select_one("section.alive[hidden]")["data-model"] == "plays_gpt"
+    assert made.select_one("p a")["href"] == "07_gpt.html" and made.input["value"] == alive.FIRST_WORDS
+    assert alive.first_page({"01_a.ipynb": notebook}) == ""
+    assert alive.first_page({"07_gpt.ipynb": new_notebook(cells=[new_markdown_cell("# A")])}) == ""

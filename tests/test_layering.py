@@ -87,7 +87,7 @@ ROOMS = {
         {"publish", "data.beside", "show.emblems"},
     ),
     # It writes models for a browser.
-    "publish.alive": Room({"nbformat"}, {"publish", "recipes", "show.frames", *concepts()}),
+    "publish.alive": Room({"nbformat"}, {"publish", "recipes", "data.glyphs", "show.frames", *concepts()}),
 }
 
 

@@ -24,14 +24,19 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from course_lib.data import glyphs
 from course_lib.language.gpt import GPT
 from course_lib.recipes import stored
+from course_lib.recipes.glyphs import base_letters
 from course_lib.recurrent.language_model import CharRNN
 from course_lib.recurrent.rnn import RNN
 from course_lib.show.frames import STANDS
 from course_lib.text.bpe import BPE, NUMBER, SPACE, SYMBOL
 from course_lib.text.tokenizers import CharTokenizer
+from course_lib.vision.vit import ViT
 
+ACTIVATIONS = ("gelu", "gelu_tanh")  # that pages/alive/attention.js has
+FIRST_WORDS = "My lord, the king"  # stands in the box of the site's first page
 SCRIPTS = Path(__file__).with_name("pages") / "alive"
 
 
@@ -55,6 +60,13 @@ LIVE = {
     },
     "07_gpt": {"choose-control": Live("plays_gpt", 24, "The same GPT answers as in the picture.")},
 }
+DRAWN = {
+    "09_vit": {
+        "matter-control": Live(
+            "glyphs_vit", 0, "The stored ViT reads what you draw. It has seen printed letters only, none drawn by hand."
+        )
+    }
+}
 
 
 def script(name: str) -> str:
@@ -69,7 +81,7 @@ def script(name: str) -> str:
     told = {
         "kind": kind,
         "config": config,
-        "tokenizer": _tokenizer(record["tokenizer"]),
+        "tokenizer": _tokenizer(record["tokenizer"]) if "tokenizer" in record else None,
         "shapes": [[key, list(value.shape)] for key, value in weights.items()],
         "weights": base64.b64encode(numbers).decode(),
     }
@@ -85,10 +97,12 @@ def set_live(notebook: NotebookNode, name: str) -> set[str]:
     used = set()
     for cell in notebook.cells:
         live = LIVE.get(Path(name).stem, {}).get(cell.id)
-        for output in cell.get("outputs", []) if live else []:
+        drawn = DRAWN.get(Path(name).stem, {}).get(cell.id)
+        for output in cell.get("outputs", []) if live or drawn else []:
             if STANDS in output.get("data", {}).get("text/html", ""):
-                output.data["text/html"] += form(live, controls(cell.source), cell.id)
-                used.add(live.model)
+                made = form(live, controls(cell.source), cell.id) if live else desk(drawn, cell.id)
+                output.data["text/html"] += made
+                used.add((live or drawn).model)
     return used
 
 
@@ -130,6 +144,50 @@ def form(live: Live, specs: dict[str, tuple], key: str) -> str:
 <div class="both"><table><caption>The next token</caption>
 <thead><tr><th scope="col">token</th><th scope="col">its own</th><th scope="col">drawn from</th></tr></thead>
 <tbody class="next"></tbody></table>{_inside(model, f"alive-{key}")}</div></form>
+<p role="status"></p></section>"""
+
+
+def first_page(notebooks: dict[str, NotebookNode]) -> str:
+    """The GPT's form for the site's first page, open from the start; "" where the lesson that it is of is not there."""
+    page, cell = "07_gpt", "choose-control"
+    sources = {one.id: one.source for one in notebooks[f"{page}.ipynb"].cells} if f"{page}.ipynb" in notebooks else {}
+    if cell not in sources:
+        return ""
+    live, specs = LIVE[page][cell], controls(sources[cell])
+    _, record = stored.load(live.model)
+    told = f"The GPT of lesson {page[:2]}, {record['weights'] / 1e6:.1f} million weights trained on plays, goes on"
+    knob = _knob("temperature", specs["temperature"], "alive-front-temperature")
+    return f"""
+<div><p>{told} with what you type, where scripts run: <a href="{page}.html">its lesson</a> shows what it writes.</p>
+<section class="alive" hidden data-model="{live.model}" data-tokens="{live.tokens}">
+<form hidden><label for="alive-front">{told} with what you type</label>
+<input id="alive-front" class="typed" value="{FIRST_WORDS}" spellcheck="false" autocomplete="off">
+<div class="knobs">{knob}<input type="hidden" data-knob="top_p" value="{specs["top_p"][1]}"></div>
+<div class="buttons"><button>Write on</button><button type="button" class="stop">Stop</button>
+<button type="button" class="again">Back to my text</button></div>
+<div class="tokens" role="group" aria-label="What it has read and written" tabindex="0"></div>
+<div class="both"><table hidden><tbody class="next"></tbody></table></div></form>
+<p role="status"></p></section></div>"""
+
+
+def desk(live: Live, key: str) -> str:
+    """The button that wakes a reader of images, and a square to draw on, by hand or by typing one letter."""
+    line = f'data-size="{glyphs.SIZE}" data-baseline="{glyphs.BASELINE}"'
+    square = f'width="{glyphs.SIDE}" height="{glyphs.SIDE}"'
+    return f"""
+<section class="alive" hidden data-model="{live.model}" {line} data-prevent-swipe>
+<button type="button" class="begin">Draw a letter: the model reads it in this page</button>
+<form hidden><p>{html.escape(live.about)} Nothing leaves this page.</p>
+<div class="both"><figure><div class="desk"><canvas class="paper" {square} role="img"
+aria-label="The square to draw on; a letter can also be typed below it"></canvas><canvas class="sheet"
+aria-hidden="true"></canvas></div><figcaption>Draw large, and leave room below for a tail. Blue: rollout, how much of
+each patch stands in [CLS] in the end, if attention alone moved anything.</figcaption>
+<p class="buttons"><label for="alive-{key}-letter">or type one letter</label>
+<input id="alive-{key}-letter" class="letter" value="g" maxlength="2" spellcheck="false" autocomplete="off">
+<button type="button" class="clear">Clear</button></p></figure>
+<table><caption>The base letter</caption>
+<thead><tr><th scope="col">letter</th><th scope="col">probability</th></tr></thead>
+<tbody class="next"></tbody></table></div></form>
 <p role="status"></p></section>"""
 
 
@@ -176,8 +234,13 @@ def _kind(model):
     """What the page calls such a model, and the settings that it needs beside the weights."""
     if isinstance(model, GPT):
         config = model.config
-        if config.tied and config.pre_norm and config.activation == "gelu_tanh" and model.places is not None:
-            return "GPT", {name: asdict(config)[name] for name in ("max_len", "n_heads", "n_layers", "eps")}
+        if config.tied and config.pre_norm and config.activation in ACTIVATIONS and model.places is not None:
+            return "GPT", {name: asdict(config)[name] for name in ("max_len", "n_heads", "eps", "activation")}
+    if isinstance(model, ViT) and model.config.channels == 1 and model.config.activation in ACTIVATIONS:
+        config, (side, across), known = model.config, model.config.size, base_letters()
+        if side == across and side % config.patch_size == 0 and config.n_classes == len(known):
+            names = {"names": known, "size": side, "patch": config.patch_size}
+            return "ViT", names | {name: asdict(config)[name] for name in ("n_heads", "eps", "activation")}
     if isinstance(model, CharRNN) and isinstance(model.rnn, RNN) and model.rnn.n_layers == 1:
         return "CharRNN", {}
     raise TypeError(f"a page has no forward pass of this {type(model).__name__}")

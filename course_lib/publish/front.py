@@ -8,6 +8,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from course_lib.lesson.cards import prose
+from course_lib.publish import alive
 from course_lib.publish.assets import png_size
 from course_lib.publish.normalise import first_line
 from course_lib.publish.parts import COVER
@@ -33,6 +34,7 @@ From a recurrent network to a Vision Transformer, in notebooks that prove what t
 was last run: every number, figure and checked claim on it was computed by the code beside it. {controls}
 
 ```{{raw}} html
+{alive}
 {doors}
 ```
 
@@ -87,6 +89,7 @@ def page(notebooks: dict[str, NotebookNode], folder: Path, controls: str) -> str
     doors = [(name, says, begin | links if name == "Learn" else links) for name, says, links in DOORS]
     return ABOUT.format(
         controls=controls,
+        alive=alive.first_page(notebooks),
         doors=f'<div class="doors">\n{"".join(_door(*one) for one in doors)}</div>',
         lessons="\n".join(_lesson(name, notebook, folder) for name, notebook in notebooks.items()),
         names="\n".join(notebooks),

@@ -14,15 +14,19 @@ from course_lib.language.generate import generate, next_probs
 from course_lib.publish import alive, site
 from course_lib.publish.measured import NOTEBOOKS
 from course_lib.recipes import stored
+from course_lib.recipes.glyphs import base_letters, lettered
 from course_lib.recurrent.rnn import rnn_step
 from course_lib.show.record import capture
+from course_lib.vision.rollout import rollout
 
 from .conftest import is_from_disk, watched_page
 from .test_accessibility import MEASURE, MISSED, REACHED
 
 PLACES = {live.model: (name, cell) for name, cells in alive.LIVE.items() for cell, live in cells.items()}
+DRAWN = {live.model: (name, cell) for name, cells in alive.DRAWN.items() for cell, live in cells.items()}
 # The model is asked as the page asks it: one answer for each token that it writes, and one at the end.
-ASK = """async ([name, text, knobs, tokens, inside]) => { const model = await alive.open(name);
+ASK = """async ([name, text, knobs, tokens, inside]) => {
+  const model = await alive.open(name);
   const began = performance.now();
   return new Promise((done) => model.ask({ ask: "read", text, knobs, tokens }, (answer) => answer.kind === "read" &&
     done({ ...answer, ms: performance.now() - began, logits: [...answer.logits],
@@ -51,7 +55,7 @@ def inputs():
 def lessons(tmp_path_factory):
     """The folder of a site with the lessons' controls at which a model answers, and little else."""
     folder = tmp_path_factory.mktemp("alive")
-    for name, cell in PLACES.values():
+    for name, cell in (PLACES | DRAWN).values():
         whole = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
         cells = [
             new_markdown_cell(f"# {name[:2]} · A lesson\n\nWhat?"),
@@ -65,7 +69,7 @@ def lessons(tmp_path_factory):
 @pytest.fixture
 def page(lessons, page_from_disk, console_errors):
     """A page that opens the lesson of a model: page.show("plays_gpt")."""
-    page_from_disk.show = lambda model: page_from_disk.goto((lessons / f"{PLACES[model][0]}.html").as_uri())
+    page_from_disk.show = lambda model: page_from_disk.goto((lessons / f"{(PLACES | DRAWN)[model][0]}.html").as_uri())
     yield page_from_disk
     assert console_errors == []
 
@@ -82,7 +86,7 @@ def halved(name):
     with torch.no_grad():
         for value in model.state_dict().values():
             value.copy_(value.half())
-    return model, record["tokenizer"]
+    return model, record.get("tokenizer")
 
 
 @torch.no_grad()
@@ -317,7 +321,7 @@ def test_a_finger_wakes_it_and_lets_it_write(chromium, lessons):
 def test_without_workers_the_picture_stands_and_a_sentence_says_so(page):
     page.add_init_script("delete globalThis.Worker")
     page.show("plays_gpt")
-    assert "The picture above stands for it." in page.locator("section.alive [role=status]").inner_text()
+    assert "What is above stands for it." in page.locator("section.alive [role=status]").inner_text()
     assert page.locator("article img").is_visible() and not page.locator("section.alive button").first.is_visible()
 
 
@@ -337,6 +341,85 @@ def test_without_scripts_the_picture_stands_and_says_where_it_moves(chromium, le
     assert page.locator("article img").is_visible() and page.get_by_text("Run the cell to move").is_visible()
     assert not page.locator("section.alive").is_visible()
     context.close()
+
+
+def test_the_first_page_goes_on_with_three_words(page, lessons):
+    """Its model comes when its box is reached, and a text that is sent meanwhile is answered."""
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    page.goto((lessons / "index.html").as_uri())
+    box = page.get_by_role("textbox", name="The GPT of lesson 07")
+    assert box.input_value() == alive.FIRST_WORDS and "plays_gpt.js" not in asked
+    assert not page.get_by_text("shows what it writes").is_visible()
+    box.fill("Shall I compare")
+    page.keyboard.press("Enter")
+    page.get_by_text("It wrote").wait_for(state="attached")
+    assert page.locator("section.alive .tokens").inner_text().startswith("Shall I compare")
+    assert page.locator("section.alive .written").count() == 24
+    assert page.evaluate(MEASURE) == []
+
+
+def test_the_first_page_leads_to_the_lesson_where_no_model_can_answer(page, lessons):
+    page.add_init_script("delete globalThis.Worker")
+    page.goto((lessons / "index.html").as_uri())
+    assert page.get_by_text("shows what it writes").is_visible() and not page.locator("section.alive form").is_visible()
+
+
+# --- a reader of drawn letters
+
+LOOK = """async ([name, images]) => {
+  const model = await alive.open(name);
+  const told = ({ logits, seen, best }) => ({ logits: [...logits], seen: [...seen], best });
+  const look = (image) => new Promise((done) => model.ask({ ask: "look", image }, (answer) => done(told(answer))));
+  const found = [];
+  for (const image of images) found.push(await look(image));
+  return found; }"""
+
+
+@torch.no_grad()
+def test_fifty_images_are_read_as_the_library_does(page):
+    page.show("glyphs_vit")
+    model, _ = halved("glyphs_vit")
+    letters, draws = lettered("test")[0][:, 0], torch.Generator().manual_seed(0)
+    chosen = letters[torch.randperm(len(letters), generator=draws)[:40]]
+    odd = [torch.zeros(1, 32, 32), torch.ones(1, 32, 32), torch.rand(8, 32, 32, generator=draws)]
+    images = torch.cat([chosen, *odd])
+    found = page.evaluate(LOOK, ["glyphs_vit", images.flatten(1).tolist()])
+    with capture(model, "encoder.blocks.*.attention.weights") as maps:
+        wanted = model(images[:, None])
+    assert wanted.shape == (50, len(base_letters()))
+    assert (torch.tensor([one["logits"] for one in found]) - wanted).abs().max() < 1e-3
+    seen = rollout([maps[f"encoder.blocks.{n}.attention.weights"][0] for n in range(len(model.blocks))])[:, 0, 1:]
+    assert (torch.tensor([one["seen"] for one in found]) - seen).abs().max() < 1e-4
+    best = [base_letters()[n] for n in wanted.argmax(dim=1)]
+    assert [one["best"][0]["text"] for one in found] == best
+
+
+def test_a_letter_is_typed_or_drawn_and_read(page):
+    page.show("glyphs_vit")
+    said = page.locator("section.alive [role=status]")
+    page.locator("section.alive .begin").press("Enter")
+    said.filter(has_text="It reads").wait_for()
+    assert page.evaluate("document.activeElement.className") == "letter"
+    page.keyboard.press("Control+a")
+    page.keyboard.type("O")
+    page.wait_for_function("document.querySelector('.alive .next th').textContent === 'O'")
+    page.get_by_role("button", name="Clear").press("Enter")
+    said.filter(has_text="Nothing is drawn").wait_for()
+    desk = page.locator("section.alive .desk")
+    desk.scroll_into_view_if_needed()
+    box = desk.bounding_box()
+    x, top, bottom = box["x"] + box["width"] / 2, box["y"] + 0.28 * box["height"], box["y"] + 0.78 * box["height"]
+    page.mouse.move(x, top)
+    page.mouse.down()
+    page.mouse.move(x, bottom, steps=8)
+    page.mouse.up()
+    page.wait_for_function("/^(I|L|LONG S|DOTLESS I|J)$/.test(document.querySelector('.alive .next th').textContent)")
+    assert "It reads" in said.inner_text() and page.locator("section.alive .next tr").count() == 16
+    for width, theme in ((1280, "light"), (1280, "dark"), (400, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=theme)
+        assert page.evaluate(MEASURE) == []
 
 
 # --- what the choice of the runtime rests on

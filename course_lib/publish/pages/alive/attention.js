@@ -1,4 +1,4 @@
-// Attention models: the forward pass of course_lib/attention and course_lib/language/gpt.py, for one text at a time.
+// Attention models: the forward pass of course_lib/attention, language/gpt.py and vision/vit.py, for one input at a time.
 // T tokens read now, T_all those that the cache holds too, D d_model, H heads, d = D / H, V vocab_size.
 alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
   // gain * (x - mean) / sqrt(variance + eps) + shift, for each row of x (T, D)
@@ -10,13 +10,22 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
     });
 
   // What GPT-1, GPT-2 and GPT-3 computed: "gelu_tanh"
-  const gelu = (z) => 0.5 * z * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (z + 0.044715 * z ** 3)));
+  const geluTanh = (z) => 0.5 * z * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (z + 0.044715 * z ** 3)));
 
-  // softmax(q k^T / sqrt(d)) v. Query t of the T may look at the keys up to its own place, past + t: the causal mask.
+  // z times the normal distribution's share below z: "gelu". erf after Abramowitz and Stegun (1964), 7.1.26, to 2e-7.
+  const erf = (z) => {
+    const t = 1 / (1 + 0.3275911 * Math.abs(z));
+    const sum = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
+    return Math.sign(z) * (1 - sum * Math.exp(-z * z));
+  };
+  const gelu = (z) => 0.5 * z * (1 + erf(z / Math.SQRT2));
+  const ACTIVATIONS = { gelu_tanh: geluTanh, gelu };
+
+  // softmax(q k^T / sqrt(d)) v. Query t sees the first `visible(t)` keys: all, or those up to its own place, if causal.
   // q (T, d), k (T_all, d), v (T_all, d) -> out (T, d), weights (T, up to T_all)
-  const attend = (q, k, v, past) => {
+  const attend = (q, k, v, visible) => {
     const weights = q.map((query, t) => {
-      const scores = new Float32Array(past + t + 1);
+      const scores = new Float32Array(visible(t));
       for (let u = 0; u < scores.length; u++) scores[u] = dot(query, k[u]) / Math.sqrt(query.length);
       return softmax(scores);
     });
@@ -27,13 +36,14 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
   const split = (x, h, d) => x.map((row) => row.subarray(h * d, (h + 1) * d));
 
   // Concat(head_1 ... head_H) W_o. The cache grows by a key, a value and a row of weights (H, T_all) for each token.
-  const multiHead = ({ w_q, w_k, w_v, w_o }, x, nHeads, cache) => {
+  const multiHead = ({ w_q, w_k, w_v, w_o }, x, nHeads, cache, causal) => {
     const [past, d] = [cache.k.length, x[0].length / nHeads];
+    const visible = (t) => past + (causal ? t + 1 : x.length);
     const q = linear(x, w_q.weight, w_q.bias);
     cache.k.push(...linear(x, w_k.weight, w_k.bias));
     cache.v.push(...linear(x, w_v.weight, w_v.bias));
     const heads = Array.from({ length: nHeads }, (_, h) =>
-      attend(split(q, h, d), split(cache.k, h, d), split(cache.v, h, d), past),
+      attend(split(q, h, d), split(cache.k, h, d), split(cache.v, h, d), visible),
     );
     cache.weights.push(...x.map((_, t) => heads.map((head) => head.weights[t])));
     const sideBySide = x.map((row, t) => {
@@ -44,13 +54,13 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
     return linear(sideBySide, w_o.weight, w_o.bias);
   };
 
-  const feedForward = ({ w_1, w_2 }, x) =>
-    linear(linear(x, w_1.weight, w_1.bias).map((row) => row.map(gelu)), w_2.weight, w_2.bias);
+  const feedForward = ({ w_1, w_2 }, x, activation) =>
+    linear(linear(x, w_1.weight, w_1.bias).map((row) => row.map(ACTIVATIONS[activation])), w_2.weight, w_2.bias);
 
   // One layer, its norms before its parts.
-  const block = (layer, x, { n_heads, eps }, cache) => {
-    x = add(x, multiHead(layer.attention, layerNorm(x, layer.norm_1, eps), n_heads, cache));
-    return add(x, feedForward(layer.feed_forward, layerNorm(x, layer.norm_2, eps)));
+  const block = (layer, x, { n_heads, eps, activation }, cache, causal) => {
+    x = add(x, multiHead(layer.attention, layerNorm(x, layer.norm_1, eps), n_heads, cache, causal));
+    return add(x, feedForward(layer.feed_forward, layerNorm(x, layer.norm_2, eps), activation));
   };
 
   class GPT {
@@ -76,7 +86,7 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
       const { tokens, places, norm } = this.weights;
       const past = this.cache[0].k.length;
       let x = ids.map((id, t) => tokens.weight[id].map((value, d) => value + places.weight[past + t][d]));
-      this.blocks.forEach((layer, l) => (x = block(layer, x, this.config, this.cache[l])));
+      this.blocks.forEach((layer, l) => (x = block(layer, x, this.config, this.cache[l], true)));
       return linear(layerNorm(x, norm, this.config.eps), tokens.weight);
     }
 
@@ -90,5 +100,43 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
       return { kind: "attention", shape: [L, H, T, T], values };
     }
   }
-  return { GPT };
+
+  // Cut an image (side x side, row by row) into patches, row by row, each one long row: (N, P P)
+  const patchify = (image, side, P) => {
+    const grid = side / P;
+    return Array.from({ length: grid * grid }, (_, n) => {
+      const [top, left] = [Math.floor(n / grid) * P, (n % grid) * P];
+      return Float32Array.from({ length: P * P }, (_, i) => image[(top + Math.floor(i / P)) * side + left + (i % P)]);
+    });
+  };
+
+  // Rows of (mean over heads of A_l + I), each divided by its sum; R = A_L ... A_2 A_1. maps: L of (T, H, T) -> (T, T)
+  const rollout = (maps) =>
+    maps.reduce((mixed, weights) => {
+      const layer = weights.map((heads, t) =>
+        heads[0].map((_, u) => heads.reduce((sum, head) => sum + head[u], 0) / heads.length / 2 + (t === u ? 0.5 : 0)),
+      );
+      return mixed ? layer.map((row) => times(row, mixed)) : layer;
+    }, null);
+
+  class ViT {
+    constructor(stored) {
+      this.config = stored.config;
+      this.weights = weightsOf(stored);
+      this.blocks = Object.values(this.weights.encoder.blocks);
+    }
+
+    // An image of one channel -> logits (K), and how much of each patch stands in [CLS] behind the last block (N)
+    forward(image) {
+      const { embed, cls, places, encoder, head } = this.weights;
+      const { size, patch, eps } = this.config;
+      const patches = linear(patchify(image, size, patch), embed.project.weight, embed.project.bias);
+      const cache = this.blocks.map(() => ({ k: [], v: [], weights: [] }));
+      let x = add([cls, ...patches], places);
+      this.blocks.forEach((layer, l) => (x = block(layer, x, this.config, cache[l], false)));
+      const logits = linear(layerNorm([x[0]], encoder.norm, eps), head.weight, head.bias)[0];
+      return { logits, seen: rollout(cache.map(({ weights }) => weights))[0].slice(1) };
+    }
+  }
+  return { GPT, ViT };
 };

@@ -25,7 +25,7 @@ alive.worker = (parts) => {
   const answers = {
     load({ stored }) {
       model = new parts[stored.kind](stored);
-      tokenizer = new parts[stored.tokenizer.kind](stored.tokenizer);
+      if (stored.tokenizer) tokenizer = new parts[stored.tokenizer.kind](stored.tokenizer);
       postMessage({ kind: "ready" });
     },
 
@@ -52,7 +52,13 @@ alive.worker = (parts) => {
       postMessage({ ...message, best: told(logits, knobs), seen }, [seen.values.buffer]);
     },
 
-    stop() {},
+    // An image is named.
+    look({ image, run }) {
+      const { logits, seen } = model.forward(image);
+      const own = nextProbs(logits);
+      const best = bestFirst(own).slice(0, SHOWN).map((id) => ({ id, text: model.config.names[id], own: own[id] }));
+      postMessage({ kind: "look", run, logits, seen, best });
+    },
   };
   onmessage = ({ data }) => {
     asked = data.run;

@@ -59,30 +59,75 @@ globalThis.alive = { models: {}, workers: {} };
   };
   const frame = () => new Promise((go) => setTimeout(go)); // lets the page answer in between
 
-  const panel = (section) => {
+  // The best answers, each in a row with its probability, and what it is drawn with where something is drawn.
+  const showBest = (table, best, name = visible) => {
+    const rows = best.map(({ text, own, drawn }) => {
+      const row = make("tr", {}, make("th", { scope: "row" }, name(text)), make("td", {}, percent(own)));
+      if (drawn !== undefined) row.append(make("td", {}, percent(drawn)));
+      row.style.setProperty("--bar", drawn ?? own);
+      return row;
+    });
+    table.replaceChildren(...rows);
+  };
+  const named = (best, name = visible) => best.map(({ text, own }) => `${name(text)} ${percent(own)}`).join(", ");
+
+  // What every section has: a form that sleeps until its model is asked for. `rise` is called when it is awake.
+  const rising = (section, rise) => {
+    const [begin, form, said] = ["button.begin", "form", "[role=status]"].map((one) => section.querySelector(one));
+    // What was there before the model: the picture drawn beforehand, or a sentence.
+    const sleep = (asleep) => {
+      for (const still of section.parentElement.children) still.classList.toggle("asleep", asleep && still !== section);
+    };
+    const fail = (error) => {
+      if (begin) begin.hidden = true;
+      form.hidden = true;
+      sleep(false);
+      said.textContent = `The model cannot answer here: ${error.message}. What is above stands for it.`;
+    };
+    let waking;
+    const wake = () =>
+      (waking ??= (async () => {
+        said.textContent = "The model is being loaded.";
+        try {
+          const model = await alive.open(section.dataset.model);
+          said.textContent = "";
+          section.classList.add("awake");
+          return model;
+        } catch (error) {
+          fail(error);
+        }
+      })());
+    begin?.addEventListener("click", async () => {
+      begin.disabled = true;
+      if (!(await wake())) return;
+      begin.hidden = true;
+      form.hidden = false;
+      sleep(true);
+      rise();
+    });
+    section.hidden = false;
+    if (!globalThis.Worker) fail(new Error("this browser gives a page no worker"));
+    else if (!begin) {
+      // A form without a button before it is open from the start, and its model comes when it is reached.
+      form.hidden = false;
+      sleep(true);
+      form.addEventListener("focusin", wake, { once: true });
+    }
+    return { form, said, wake };
+  };
+
+  const writer = (section) => {
     const part = (selector) => section.querySelector(selector);
-    const [begin, form] = [part(".begin"), part("form")];
-    const [typed, tokens, next, said, from] = [".typed", ".tokens", ".next", "[role=status]", ".from"].map(part);
-    let [model, text, soFar, read] = [null, "", "", null];
+    const [typed, tokens, next, from] = [".typed", ".tokens", ".next", ".from"].map(part);
+    let [text, soFar, read] = ["", "", null]; // what is asked about, the same with what was written, the last answer
+    const { form, said, wake } = rising(section, () => {
+      typed.focus();
+      anew();
+    });
 
     const knobs = () => {
       const all = [...form.querySelectorAll("[data-knob]")];
       return Object.fromEntries(all.map((one) => [one.dataset.knob, Number(one.value)]));
-    };
-    const fail = (error) => {
-      begin.hidden = form.hidden = true;
-      said.textContent = `The model cannot answer here: ${error.message}. The picture above stands for it.`;
-    };
-
-    const showNext = (best) => {
-      const rows = best.map(({ text, own, drawn }) => {
-        const row = make("tr", {}, make("th", { scope: "row" }, visible(text)));
-        row.append(make("td", {}, percent(own)), make("td", {}, percent(drawn)));
-        row.style.setProperty("--own", own);
-        row.style.setProperty("--drawn", drawn);
-        return row;
-      });
-      next.replaceChildren(...rows);
     };
 
     // What was read, token by token; for an attention model each as dark as the chosen one looks at it.
@@ -106,6 +151,7 @@ globalThis.alive = { models: {}, workers: {} };
     };
 
     const showInside = async ({ kind, shape, values }) => {
+      if (!part("canvas")) return;
       const ink = inkOf(part("canvas"));
       if (kind === "states") {
         const [T, H] = shape;
@@ -121,7 +167,7 @@ globalThis.alive = { models: {}, workers: {} };
     };
 
     const show = (answer) => {
-      showNext(answer.best);
+      showBest(next, answer.best);
       soFar = text + answer.written;
       if (answer.kind === "token")
         return tokens.replaceChildren(text, make("span", { className: "written" }, answer.written));
@@ -129,59 +175,111 @@ globalThis.alive = { models: {}, workers: {} };
       form.classList.remove("busy");
       showInside(read.seen);
       showTokens();
-      const likely = answer.best.slice(0, 3).map(({ text, own }) => `${visible(text)} ${percent(own)}`);
       const whole = answer.start ? ", the last of more: it can read no longer text" : "";
-      said.textContent = `${answer.tokens.length} tokens read${whole}. Most likely next: ${likely.join(", ")}.`;
+      const likely = named(answer.best.slice(0, 3));
+      said.textContent = `${answer.tokens.length} tokens read${whole}. Most likely next: ${likely}.`;
       if (answer.written) said.prepend(make("span", { className: "heard" }, `It wrote: ${answer.written}. `));
     };
-    const ask = (count) => {
+    const ask = async (count) => {
+      const model = await wake();
+      if (!model) return;
       form.classList.add("busy");
       model.ask({ ask: "read", text, knobs: knobs(), tokens: count }, show);
     };
+    const take = () => ([text, soFar] = [typed.value || "\n", ""]); // nothing has no next token: so a new line begins
     const anew = () => {
-      text = typed.value || "\n"; // nothing has no next token; the lesson begins with the end of a line as well
+      take();
       ask(0);
     };
 
     let waits;
-    const later = () => {
+    typed.addEventListener("input", () => {
+      take();
       clearTimeout(waits);
       waits = setTimeout(anew, 120);
-    };
-    typed.addEventListener("input", later);
+    });
     form.addEventListener("input", ({ target }) => {
       if (target.dataset.knob) {
         if (target.type === "range") target.nextElementSibling.value = target.value;
+        text = soFar || text;
         ask(0);
       } else if (read && target !== typed) showTokens();
     });
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       clearTimeout(waits);
+      if (!text) take();
+      text = soFar || text;
       ask(Number(section.dataset.tokens));
     });
     part(".stop").addEventListener("click", () => {
-      text = soFar;
-      ask(0);
+      text = soFar || text;
+      if (text) ask(0);
     });
     part(".again").addEventListener("click", anew);
-
-    begin.addEventListener("click", async () => {
-      begin.disabled = true;
-      said.textContent = "The model is being loaded.";
-      try {
-        model = await alive.open(section.dataset.model);
-      } catch (error) {
-        return fail(error);
-      }
-      begin.hidden = true;
-      form.hidden = false;
-      [...section.parentElement.children].forEach((still) => still.classList.toggle("asleep", still !== section));
-      typed.focus();
-      anew();
-    });
-    section.hidden = false;
-    if (!globalThis.Worker) fail(new Error("this browser gives a page no worker"));
   };
-  document.querySelectorAll("section.alive").forEach(panel);
+
+  // A small square that is drawn on, by mouse, finger, or by typing a letter, and read as a model's image.
+  const reader = (section) => {
+    const part = (selector) => section.querySelector(selector);
+    const [paper, sheet, letter, next] = [".paper", ".sheet", ".letter", ".next"].map(part);
+    const ink = paper.getContext("2d", { willReadFrequently: true });
+    const side = paper.width;
+    Object.assign(ink, { lineWidth: 2.4, lineCap: "round", lineJoin: "round" }); // as thick as the letters it has seen
+    const clear = () => ink.clearRect(0, 0, side, side);
+    let [waits, again] = [false, false]; // for an answer; whether something was drawn meanwhile
+    const { form, said, wake } = rising(section, () => {
+      letter.focus();
+      write();
+    });
+
+    const show = (image, { best, seen }) => {
+      waits = false;
+      if (again) ask();
+      showBest(next, best, String);
+      const grid = Math.sqrt(seen.length);
+      const most = Math.max(...seen);
+      paint(sheet, grid, grid, inkOf(sheet), (row, column) => (0.6 * seen[row * grid + column]) / most);
+      const drawn = image.some((value) => value > 0);
+      const says = drawn ? "It reads" : "Nothing is drawn, and it answers all the same:";
+      said.textContent = `${says} ${named(best.slice(0, 3), String)}.`;
+    };
+    const ask = async () => {
+      again = waits;
+      if (waits) return;
+      waits = true;
+      const dots = ink.getImageData(0, 0, side, side).data;
+      const image = Float32Array.from({ length: side * side }, (_, n) => dots[4 * n + 3] / 255);
+      (await wake())?.ask({ ask: "look", image }, (answer) => show(image, answer));
+    };
+    const write = () => {
+      clear();
+      ink.font = `${section.dataset.size}px serif`;
+      ink.textAlign = "center";
+      ink.fillText(letter.value, side / 2, Number(section.dataset.baseline));
+      ask();
+    };
+
+    const place = ({ offsetX, offsetY }) => [(offsetX * side) / paper.clientWidth, (offsetY * side) / paper.clientHeight];
+    const line = (event) => {
+      ink.lineTo(...place(event));
+      ink.stroke();
+      ask();
+    };
+    paper.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      paper.setPointerCapture(event.pointerId);
+      ink.beginPath();
+      ink.moveTo(...place(event));
+      line(event); // a touch alone is a dot
+    });
+    paper.addEventListener("pointermove", (event) => paper.hasPointerCapture(event.pointerId) && line(event));
+    letter.addEventListener("input", write);
+    form.addEventListener("submit", (event) => event.preventDefault());
+    part(".clear").addEventListener("click", () => {
+      clear();
+      ask();
+    });
+  };
+  for (const section of document.querySelectorAll("section.alive")) (section.dataset.size ? reader : writer)(section);
 }
