@@ -46,7 +46,7 @@ def heat_of(labels: Tensor, truth: Tensor, h: int, w: int, n_classes: int) -> Te
     """
     check_shapes("heat_of", labels=(labels, "int64 B M"), truth=(truth, "B M 4"))
     grid = grid_points(h, w, dtype=truth.dtype, device=truth.device)  # (S, 2)
-    sides = truth.new_tensor([w, h])
+    sides = torch.cat([truth.new_full((1,), w), truth.new_full((1,), h)])
     cell = ((truth[..., :2] * sides).floor().clamp(max=sides - 1) + 0.5) / sides  # (B, M, 2): the middle of its cell
     spread = (truth[..., 2:] / 6).clamp(min=0.5 / max(h, w))[:, None]  # (B, 1, M, 2)
     far = ((grid[:, None] - cell[:, None]) / spread).square().sum(-1)  # (B, S, M)
@@ -68,7 +68,7 @@ def heat_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, w: i
     miss = -((1 - heat) ** 4) * p**2 * F.logsigmoid(-logits)
     objects = real.sum().clamp(min=1)
     naming = torch.where(heat == 1, hit, miss).sum() / objects
-    sides = truth.new_tensor([w, h])
+    sides = torch.cat([truth.new_full((1,), w), truth.new_full((1,), h)])
     x, y = (truth[..., :2] * sides).floor().clamp(max=sides - 1).unbind(-1)
     cell = (y * w + x).long()  # (B, M)
     own = boxes.gather(1, cell[..., None].expand(-1, -1, 4))  # (B, M, 4)
