@@ -53,7 +53,7 @@ def coco(found, labels, truth, at):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("at", [0.5, 0.75])
 def test_it_is_cocos(seed, at):
-    """mean_average_precision, right_ones: by the rules, one after the other; pycocotools gives these numbers too."""
+    """mean_average_precision, right_ones: by the rules, one after the other."""
     found, labels, truth = drawn(seed)
     assert mean_average_precision(found, labels, truth, at) == pytest.approx(coco(found, labels, truth, at), abs=1e-6)
 
