@@ -189,7 +189,6 @@ LISTED = (
             "data/scenes.py",
             "recipes/scenes.py",
         ),
-        to_be_written=True,
     ),
 )
 
