@@ -1,4 +1,4 @@
-"""Lesson 10's laboratory: training on noised boxes beside the queries, and queries that stand nowhere."""
+"""Lesson 10's laboratory: noised boxes beside the queries, queries that stand nowhere, the rival trained for longer."""
 
 from functools import partial
 
@@ -10,7 +10,18 @@ from course_lib.detection.detr import DETR, grid_points, sine_places
 from course_lib.detection.set_loss import in_order, loss_given
 from course_lib.experiments import each, experiment
 from course_lib.experiments.detr import HERE, LOOKS, STEPS, NoLook, fitted, judged, made, seen
-from course_lib.recipes.scenes import BATCH, CLASSES, CPU, RATES, ScenesMuon, ap, detr_loss, schedule
+from course_lib.recipes.scenes import (
+    BATCH,
+    CLASSES,
+    CPU,
+    RATES,
+    ScenesMuon,
+    ap,
+    detr_loss,
+    heat_map,
+    map_loss,
+    schedule,
+)
 from course_lib.train import fit
 
 NOISE = 0.4  # a middle moves by up to half of this share of the box's size, a size by up to this share
@@ -98,4 +109,15 @@ def nowhere(seed, look):
     for block in model.decoder if not look else ():
         block.attention = NoLook(model.d_model)
     model, watched = fitted(model, seed, steps=900)
+    return judged(model) | {"curve": watched}
+
+
+# --- the rival, three times as long
+
+
+@experiment(each(steps=[900]), range(3), HERE)
+def longer_map(seed, steps):
+    """AP and duplicates on test scenes of the heat map of `rivals`, trained three times as long."""
+    torch.manual_seed(seed)
+    model, watched = fitted(heat_map(), seed, map_loss, steps=steps)
     return judged(model) | {"curve": watched}
