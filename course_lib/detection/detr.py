@@ -106,7 +106,7 @@ class Queries(nn.Module):
 
 
 class Anchors(nn.Module):
-    """Object queries that stand somewhere: a learned point each, its sines as its place (Liu et al., 2022, DAB-DETR).
+    """Object queries that stand somewhere: a learned point each, its sines its place (Wang et al., 2022, section 3).
 
     They begin on a grid. near: each head adds -(distance / width)^2 to the scores, its width learned, so that a query
     looks around its point first.

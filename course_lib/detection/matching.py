@@ -19,7 +19,7 @@ from course_lib.inputs.shapes import check_shapes
 def match_costs(
     logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, weights: tuple[float, float, float] = (1, 5, 2)
 ) -> Tensor:
-    """-w_1 p(label) + w_2 |box - truth|_1 - w_3 GIoU, for each query and object (Carion et al., 2020, equation 2).
+    """-w_1 p(label) + w_2 |box - truth|_1 - w_3 GIoU, for each query and object (Carion et al., 2020, section 3.1).
 
     logits (B, Q, K + 1), boxes (B, Q, 4), labels int64 (B, M), truth (B, M, 4) -> (B, Q, M), without a gradient.
     """
