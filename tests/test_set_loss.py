@@ -57,6 +57,7 @@ def test_no_order_changes_it():
 
 
 def test_a_fixed_order_is_not_a_set():
+    """in_order: another order of the list is another loss."""
     logits, boxes, labels, truth = drawn(M=7)
     given = in_order(labels, 7)
     value = loss_given(given, logits, boxes, labels, truth)
