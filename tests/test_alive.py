@@ -15,10 +15,12 @@ from course_lib.publish import alive
 from course_lib.publish.measured import NOTEBOOKS, ROOT
 from course_lib.recipes import stored
 from course_lib.show.frames import STANDS
+from course_lib.translation.seq2seq import Seq2Seq
 
-PLACES = [*alive.LIVE.values(), *alive.DRAWN.values()]
-MODELS = sorted({live.model for cells in PLACES for live in cells.values()})
+PLACES = [*alive.LIVE.values(), *alive.SAID.values(), *alive.DRAWN.values()]
+MODELS = sorted({name for cells in PLACES for live in cells.values() for name in (live.model, live.beside) if name})
 CELLS = [(name, cell) for name, cells in alive.LIVE.items() for cell in cells]
+SAID = [(name, cell) for name, cells in alive.SAID.items() for cell in cells]
 # What the page's files have, and what that is called where in the library.
 NAMES = {
     "attention/attend": ("attention/attention", "attend"),
@@ -32,12 +34,17 @@ NAMES = {
     "attention/ViT": ("vision/vit", "ViT"),
     "recurrent/rnnStep": ("recurrent/rnn", "rnn_step"),
     "recurrent/CharRNN": ("recurrent/language_model", "CharRNN"),
+    "recurrent/gruStep": ("recurrent/lstm", "gru_step"),
+    "recurrent/additiveAttention": ("attention/attention", "AdditiveAttention"),
+    "recurrent/Seq2Seq": ("translation/seq2seq", "Seq2Seq"),
+    "recurrent/translate": ("translation/decode", "translate"),
     "generate/keepTopK": ("language/generate", "keep_top_k"),
     "generate/keepTopP": ("language/generate", "keep_top_p"),
     "generate/nextProbs": ("language/generate", "next_probs"),
     "tokenizers/BPE": ("text/bpe", "BPE"),
     "tokenizers/applyMerges": ("text/bpe", "apply_merges"),
     "tokenizers/CharTokenizer": ("text/tokenizers", "CharTokenizer"),
+    "tokenizers/WordTokenizer": ("text/tokenizers", "WordTokenizer"),
 }
 
 
@@ -62,7 +69,7 @@ def test_a_model_is_written_whole_in_half_precision_and_small(name):
 
 
 def test_our_own_script_is_small_and_has_the_names_of_the_library():
-    files = [*alive.SCRIPTS.glob("*.js"), alive.SCRIPTS.parent / "static" / "alive.js"]
+    files = [*alive.SCRIPTS.glob("*.js"), *(alive.SCRIPTS.parent / "static").glob("*.js")]
     assert sum(file.stat().st_size for file in files) < 60_000
     for theirs, (file, name) in NAMES.items():
         part, _, ours = theirs.partition("/")
@@ -92,6 +99,18 @@ def test_the_form_has_the_text_and_the_knobs_of_the_lessons_control(name, cell):
         assert float(chosen) == specs[key][1]
     labelled = {label["for"] for label in section.select("label[for]")}
     assert {one["id"] for one in section.select("textarea, [data-knob], .from")} == labelled
+
+
+@pytest.mark.parametrize(("name", "cell"), SAID, ids=[cell for _, cell in SAID])
+def test_both_readers_of_words_stand_at_the_control_with_its_word(name, cell):
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    live = alive.SAID[name][cell]
+    assert alive.set_live(notebook, f"{name}.ipynb") == {live.model, live.beside}
+    (found,) = [one for one in notebook.cells if one.id == cell]
+    section = BeautifulSoup(found.outputs[0].data["text/html"], "html.parser").select_one("section.alive[hidden]")
+    assert section["data-model"].split() == [live.model, live.beside]
+    assert section.select_one(".word")["value"] == alive.controls(found.source)["word"][1]
+    assert {one["id"] for one in section.select("input")} == {one["for"] for one in section.select("label")}
 
 
 @pytest.mark.parametrize("name", alive.DRAWN)
@@ -127,6 +146,18 @@ def test_a_control_without_a_text_has_no_model_to_answer(source):
 def test_a_model_that_the_page_cannot_compute_is_refused(name):
     with pytest.raises(TypeError, match="no forward pass"):
         alive.script(name)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"cell": "lstm"}, {"n_layers": 2}, {"bidirectional": False}, {"attention": "dot"}, {"input_feeding": True}],
+    ids=lambda other: next(iter(other)),
+)
+def test_another_reader_of_words_is_refused(other, monkeypatch):
+    ours = {"cell": "gru", "bidirectional": True, "attention": "additive"}
+    monkeypatch.setattr(stored, "load", lambda name: (Seq2Seq(30, 74, 8, 8, **(ours | other)), {}))
+    with pytest.raises(TypeError, match="no forward pass"):
+        alive.script("sounds_attention")
 
 
 def test_nothing_is_written_where_no_model_answers(tmp_path):

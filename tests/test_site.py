@@ -105,7 +105,7 @@ def test_the_first_page_leads_everybody_within_one_click(built):
     doors = BeautifulSoup((built / "index.html").read_text(encoding="utf-8"), "html.parser").select(".doors section")
     ways = {door.h2.text: [link["href"] for link in door.select("a")] for door in doors}
     assert ways == {
-        "Learn": ["01_a.html", "platforms.html", "reading.html"],
+        "Learn": ["01_a.html", "platforms.html", "reading.html", "inside_gpt.html"],
         "Teach": ["teach.html", "results.html", "claims.html"],
         "Write": ["contributing.html", "scale.html"],
     }

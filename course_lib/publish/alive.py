@@ -10,6 +10,9 @@ both are refused to a page that was opened from disk, as is a worker made of a f
 script. So weights are a script that assigns a string, and the worker is made of a Blob that holds the text of
 functions; tests/browser/test_alive.py holds a browser to each of these sentences. A GPT block is forty lines.
 
+Not on slides: there the forms are not set. The GPT's is 1,100 pixels high where it is 784 wide, a slide 720; the keys
+that move its sliders leaf there, and its colours are those of the pages' theme.
+
 L blocks, H heads. Numbers are float32 from half-precision weights, sums double.
 """
 
@@ -24,29 +27,39 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from course_lib.attention.attention import AdditiveAttention
 from course_lib.data import glyphs
 from course_lib.language.gpt import GPT
 from course_lib.recipes import stored
 from course_lib.recipes.glyphs import base_letters
+from course_lib.recipes.sounds import LONGEST, reads_aloud
 from course_lib.recurrent.language_model import CharRNN
+from course_lib.recurrent.lstm import GRU
 from course_lib.recurrent.rnn import RNN
 from course_lib.show.frames import STANDS
 from course_lib.text.bpe import BPE, NUMBER, SPACE, SYMBOL
-from course_lib.text.tokenizers import CharTokenizer
+from course_lib.text.pairs import END, START
+from course_lib.text.tokenizers import CharTokenizer, WordTokenizer
+from course_lib.translation.seq2seq import AttentionDecoder, Seq2Seq
 from course_lib.vision.vit import ViT
 
 ACTIVATIONS = ("gelu", "gelu_tanh")  # that pages/alive/attention.js has
 FIRST_WORDS = "My lord, the king"  # stands in the box of the site's first page
+INSIDE = "inside_gpt.html"  # the page on which the GPT lies open
 SCRIPTS = Path(__file__).with_name("pages") / "alive"
 
 
 @dataclass(frozen=True)
 class Live:
-    """A model that answers at a control: its name in `recipes.stored`, tokens that it writes at once, what it is."""
+    """A model that answers at a control: its name in `recipes.stored`, tokens that it writes at once, what it is.
+
+    `beside`: the name of another, which answers the same.
+    """
 
     model: str
     tokens: int
     about: str
+    beside: str = ""
 
 
 # By notebook and by cell. The cell's call of `explore` gives the text and the knobs, as the notebook has them.
@@ -59,6 +72,17 @@ LIVE = {
         )
     },
     "07_gpt": {"choose-control": Live("plays_gpt", 24, "The same GPT answers as in the picture.")},
+}
+# Lesson 03 has a word to type as well; the weights of its network are another package's, and stay there.
+SAID = {
+    "04_attention_alignment": {
+        "letters-type": Live(
+            "sounds_attention",
+            LONGEST,
+            "The lesson's two networks say your word, of the letters a to z, sound by sound.",
+            beside="sounds_one_vector",
+        )
+    }
 }
 DRAWN = {
     "09_vit": {
@@ -78,10 +102,15 @@ def script(name: str) -> str:
     kind, config = _kind(model)
     weights = {key: value.half().contiguous() for key, value in model.state_dict().items()}
     numbers = b"".join(value.numpy().tobytes() for value in weights.values())
+    reads, writes = record.get("tokenizer"), None
+    if isinstance(model, Seq2Seq):
+        speaker = reads_aloud(model)
+        reads, writes = speaker.reads, speaker.writes
     told = {
         "kind": kind,
         "config": config,
-        "tokenizer": _tokenizer(record["tokenizer"]) if "tokenizer" in record else None,
+        "tokenizer": _tokenizer(reads) if reads else None,
+        "writes": _tokenizer(writes) if writes else None,
         "shapes": [[key, list(value.shape)] for key, value in weights.items()],
         "weights": base64.b64encode(numbers).decode(),
     }
@@ -96,13 +125,16 @@ def set_live(notebook: NotebookNode, name: str) -> set[str]:
     """
     used = set()
     for cell in notebook.cells:
-        live = LIVE.get(Path(name).stem, {}).get(cell.id)
-        drawn = DRAWN.get(Path(name).stem, {}).get(cell.id)
-        for output in cell.get("outputs", []) if live or drawn else []:
-            if STANDS in output.get("data", {}).get("text/html", ""):
-                made = form(live, controls(cell.source), cell.id) if live else desk(drawn, cell.id)
-                output.data["text/html"] += made
-                used.add((live or drawn).model)
+        for places, made in (
+            (LIVE, lambda live, cell: form(live, controls(cell.source), cell.id)),
+            (SAID, lambda live, cell: speaker(live, controls(cell.source), cell.id)),
+            (DRAWN, lambda live, cell: desk(live, cell.id)),
+        ):
+            live = places.get(Path(name).stem, {}).get(cell.id)
+            for output in cell.get("outputs", []) if live else []:
+                if STANDS in output.get("data", {}).get("text/html", ""):
+                    output.data["text/html"] += made(live, cell)
+                    used |= {live.model, live.beside} - {""}
     return used
 
 
@@ -130,11 +162,12 @@ def form(live: Live, specs: dict[str, tuple], key: str) -> str:
     label, start = (html.escape(part) for part in specs[text][:2])
     knobs = "".join(_knob(name, spec, f"alive-{key}-{name}") for name, spec in specs.items() if name != text)
     model, _ = stored.load(live.model)
+    more = f'<p><a href="{INSIDE}">Look inside this GPT</a></p>' if isinstance(model, GPT) else ""
     first = "\n" if start.startswith("\n") else ""  # a browser leaves out the first line's end of a textarea
     return f"""
 <section class="alive" hidden data-model="{live.model}" data-tokens="{live.tokens}" data-prevent-swipe>
 <button type="button" class="begin">Type a text of your own: the model answers in this page</button>
-<form hidden><p>{html.escape(live.about)} Nothing leaves this page.</p>
+{more}<form hidden><p>{html.escape(live.about)} Nothing leaves this page.</p>
 <label for="alive-{key}-text">{label}</label>
 <textarea id="alive-{key}-text" class="typed" rows="3" spellcheck="false" autocomplete="off">{first}{start}</textarea>
 <div class="knobs">{knobs}</div>
@@ -158,7 +191,8 @@ def first_page(notebooks: dict[str, NotebookNode]) -> str:
     told = f"The GPT of lesson {page[:2]}, {record['weights'] / 1e6:.1f} million weights trained on plays, goes on"
     knob = _knob("temperature", specs["temperature"], "alive-front-temperature")
     return f"""
-<div><p>{told} with what you type, where scripts run: <a href="{page}.html">its lesson</a> shows what it writes.</p>
+<div><p>{told} with what you type, where scripts run: <a href="{page}.html">its lesson</a> shows what it writes, and <a
+href="{INSIDE}">it lies open</a> on a text of yours.</p>
 <section class="alive" hidden data-model="{live.model}" data-tokens="{live.tokens}">
 <form hidden><label for="alive-front">{told} with what you type</label>
 <input id="alive-front" class="typed" value="{FIRST_WORDS}" spellcheck="false" autocomplete="off">
@@ -166,8 +200,25 @@ def first_page(notebooks: dict[str, NotebookNode]) -> str:
 <div class="buttons"><button>Write on</button><button type="button" class="stop">Stop</button>
 <button type="button" class="again">Back to my text</button></div>
 <div class="tokens" role="group" aria-label="What it has read and written" tabindex="0"></div>
-<div class="both"><table hidden><tbody class="next"></tbody></table></div></form>
+<div class="both"><table hidden><tbody class="next"></tbody></table></div>
+<p><a href="{INSIDE}">Look inside it</a></p></form>
 <p role="status"></p></section></div>"""
+
+
+def speaker(live: Live, specs: dict[str, tuple], key: str) -> str:
+    """The button that wakes two readers of words, and the form: a word, its sounds, how each looks at the letters."""
+    ((_, start),) = [spec for spec in specs.values() if isinstance(spec[1], str)]
+    return f"""
+<section class="alive" hidden data-model="{live.model} {live.beside}" data-longest="{live.tokens}" data-prevent-swipe>
+<button type="button" class="begin">Type a word of your own: both networks say it in this page</button>
+<form hidden><p>{html.escape(live.about)} Nothing leaves this page.</p>
+<div class="knobs"><span><label for="alive-{key}-word">a word</label><input id="alive-{key}-word" class="word"
+value="{html.escape(start)}" maxlength="60" spellcheck="false" autocomplete="off" autocapitalize="off"></span>
+<span><label for="alive-{key}-from">sound</label><input id="alive-{key}-from" class="from" type="range" min="0"
+value="0"><output for="alive-{key}-from"></output></span></div>
+<div class="threads" role="group" aria-label="Letters and sounds" tabindex="0"><table><caption>With attention: a row for
+each sound, dark where it looks</caption><thead></thead><tbody></tbody></table></div></form>
+<p role="status"></p></section>"""
 
 
 def desk(live: Live, key: str) -> str:
@@ -243,13 +294,25 @@ def _kind(model):
             return "ViT", names | {name: asdict(config)[name] for name in ("n_heads", "eps", "activation")}
     if isinstance(model, CharRNN) and isinstance(model.rnn, RNN) and model.rnn.n_layers == 1:
         return "CharRNN", {}
+    if isinstance(model, Seq2Seq) and _is_read_both_ways(model):
+        return "Seq2Seq", {"start": START, "end": END}
     raise TypeError(f"a page has no forward pass of this {type(model).__name__}")
+
+
+def _is_read_both_ways(model):
+    """Whether encoder and decoder are single layers of GRU, the first in both directions, with the additive score."""
+    layers, decoder = (model.encoder.rnn, model.decoder.rnn), model.decoder
+    if any(not isinstance(layer, GRU) or layer.n_layers > 1 for layer in layers) or not layers[0].bidirectional:
+        return False
+    if isinstance(decoder, AttentionDecoder):
+        return isinstance(decoder.attention, AdditiveAttention) and not decoder.input_feeding
+    return True
 
 
 def _tokenizer(tokenizer):
     """The tokenizer as the page builds it again, with what Python's table calls a letter, a number and a space."""
-    if isinstance(tokenizer, CharTokenizer):
-        return {"kind": "CharTokenizer", "vocab": tokenizer.vocab}
+    if isinstance(tokenizer, CharTokenizer | WordTokenizer):
+        return {"kind": type(tokenizer).__name__, "vocab": tokenizer.vocab}
     plain = isinstance(tokenizer, BPE) and tokenizer.alphabet == "bytes" and not tokenizer.specials
     made = sorted(SYMBOL.values()) + [a + b for a, b in tokenizer.merges] if plain else []
     if not plain or tokenizer.digits or list(dict.fromkeys(made)) != tokenizer.vocab:

@@ -14,6 +14,7 @@ from course_lib.publish.normalise import first_line
 from course_lib.publish.parts import COVER
 
 AROUND = (
+    "inside_gpt",
     "reading",
     "platforms",
     "results",
@@ -64,7 +65,11 @@ DOORS = (
     (
         "Learn",
         "Read a lesson here, or run it: two commands set it up on any machine with two cores.",
-        {"platforms.html": "Get the course", "reading.html": "What works here without it"},
+        {
+            "platforms.html": "Get the course",
+            "reading.html": "What works here without it",
+            alive.INSIDE: "Look inside a small GPT",
+        },
     ),
     (
         "Teach",

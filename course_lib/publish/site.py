@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from course_lib.data.beside import beside
-from course_lib.publish import alive, claim_page, frames, front, questions, results, scale, teach
+from course_lib.publish import alive, claim_page, frames, front, inside_gpt, questions, results, scale, teach
 from course_lib.publish.measured import ROOT, written
 from course_lib.publish.normalise import faults, first_line, normalise
 from course_lib.publish.parts import begins_laboratory, is_folded
@@ -115,7 +115,7 @@ def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch
     with tempfile.TemporaryDirectory(prefix="unrolled-") as work:
         source, html = Path(work, "source"), Path(work, "html")
         source.mkdir()
-        answering = set()
+        answering = {inside_gpt.MODEL}
         for name, notebook in notebooks.items():
             frames.set_moving(notebook, name, drawn[name], Path(work, "frames"))
             answering |= alive.set_live(notebook, name)
@@ -133,6 +133,7 @@ def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch
                 "claims": claim_page.page(notebooks),
                 "teach": teach.page(stored),
                 "scale": scale.page(),
+                "inside_gpt": inside_gpt.page(list(notebooks)),
                 **papers(list(notebooks), controls),
             }
         except ValueError as error:

@@ -22,15 +22,25 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
   const ACTIVATIONS = { gelu_tanh: geluTanh, gelu };
 
   // softmax(q k^T / sqrt(d)) v. Query t sees the first `visible(t)` keys: all, or those up to its own place, if causal.
-  // q (T, d), k (T_all, d), v (T_all, d) -> out (T, d), weights (T, up to T_all)
+  // q (T, d), k (T_all, d), v (T_all, d) -> out (T, d), weights and scores (T, up to T_all)
   const attend = (q, k, v, visible) => {
-    const weights = q.map((query, t) => {
-      const scores = new Float32Array(visible(t));
-      for (let u = 0; u < scores.length; u++) scores[u] = dot(query, k[u]) / Math.sqrt(query.length);
-      return softmax(scores);
+    const scores = q.map((query, t) => {
+      const row = new Float32Array(visible(t));
+      for (let u = 0; u < row.length; u++) row[u] = dot(query, k[u]) / Math.sqrt(query.length);
+      return row;
     });
-    return { out: weights.map((row) => times(row, v)), weights };
+    const weights = scores.map(softmax);
+    return { out: weights.map((row) => times(row, v)), weights, scores };
   };
+
+  // What a forward pass finds on its way, a row for each token, is kept where the cache has a list of that name.
+  const note = (cache, name, rows) => {
+    cache[name]?.push(...rows);
+    return rows;
+  };
+  const KEPT = ["k", "v", "weights"]; // what the next tokens need, and what the page draws
+  const INSIDE = ["x", "normed", "q", "scores", "heads", "attended", "between", "hidden", "thought", "after"];
+  const emptyCache = (names) => Object.fromEntries(names.map((name) => [name, []]));
 
   // Head h of each row, without a copy: (T, D) -> (T, d)
   const split = (x, h, d) => x.map((row) => row.subarray(h * d, (h + 1) * d));
@@ -39,28 +49,33 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
   const multiHead = ({ w_q, w_k, w_v, w_o }, x, nHeads, cache, causal) => {
     const [past, d] = [cache.k.length, x[0].length / nHeads];
     const visible = (t) => past + (causal ? t + 1 : x.length);
-    const q = linear(x, w_q.weight, w_q.bias);
-    cache.k.push(...linear(x, w_k.weight, w_k.bias));
-    cache.v.push(...linear(x, w_v.weight, w_v.bias));
+    const q = note(cache, "q", linear(x, w_q.weight, w_q.bias));
+    note(cache, "k", linear(x, w_k.weight, w_k.bias));
+    note(cache, "v", linear(x, w_v.weight, w_v.bias));
     const heads = Array.from({ length: nHeads }, (_, h) =>
       attend(split(q, h, d), split(cache.k, h, d), split(cache.v, h, d), visible),
     );
-    cache.weights.push(...x.map((_, t) => heads.map((head) => head.weights[t])));
+    for (const name of ["weights", "scores"]) note(cache, name, x.map((_, t) => heads.map((head) => head[name][t])));
     const sideBySide = x.map((row, t) => {
       const joined = new Float32Array(row.length);
       heads.forEach((head, h) => joined.set(head.out[t], h * d));
       return joined;
     });
-    return linear(sideBySide, w_o.weight, w_o.bias);
+    return linear(note(cache, "heads", sideBySide), w_o.weight, w_o.bias);
   };
 
-  const feedForward = ({ w_1, w_2 }, x, activation) =>
-    linear(linear(x, w_1.weight, w_1.bias).map((row) => row.map(ACTIVATIONS[activation])), w_2.weight, w_2.bias);
+  const feedForward = ({ w_1, w_2 }, x, activation, cache) => {
+    const hidden = linear(x, w_1.weight, w_1.bias).map((row) => row.map(ACTIVATIONS[activation]));
+    return linear(note(cache, "hidden", hidden), w_2.weight, w_2.bias);
+  };
 
   // One layer, its norms before its parts.
   const block = (layer, x, { n_heads, eps, activation }, cache, causal) => {
-    x = add(x, multiHead(layer.attention, layerNorm(x, layer.norm_1, eps), n_heads, cache, causal));
-    return add(x, feedForward(layer.feed_forward, layerNorm(x, layer.norm_2, eps), activation));
+    const normed = note(cache, "normed", layerNorm(note(cache, "x", x), layer.norm_1, eps));
+    x = add(x, note(cache, "attended", multiHead(layer.attention, normed, n_heads, cache, causal)));
+    const again = layerNorm(note(cache, "between", x), layer.norm_2, eps);
+    const thought = feedForward(layer.feed_forward, again, activation, cache);
+    return note(cache, "after", add(x, note(cache, "thought", thought)));
   };
 
   class GPT {
@@ -72,8 +87,14 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
       this.clear();
     }
 
+    // From now on all that `inside` shows is kept, of each token.
+    watch() {
+      this.kept = [...KEPT, ...INSIDE];
+      this.clear();
+    }
+
     clear() {
-      this.cache = this.blocks.map(() => ({ k: [], v: [], weights: [] }));
+      this.cache = this.blocks.map(() => emptyCache(this.kept ?? KEPT));
     }
 
     // Forget all but the first n tokens.
@@ -83,11 +104,37 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
 
     // Token ids (T), the text that the cache holds before them -> logits (T, V) for the token behind each
     forward(ids) {
-      const { tokens, places, norm } = this.weights;
+      const { tokens, places } = this.weights;
       const past = this.cache[0].k.length;
       let x = ids.map((id, t) => tokens.weight[id].map((value, d) => value + places.weight[past + t][d]));
       this.blocks.forEach((layer, l) => (x = block(layer, x, this.config, this.cache[l], true)));
-      return linear(layerNorm(x, norm, this.config.eps), tokens.weight);
+      return this.readout(x);
+    }
+
+    readout(x) {
+      return linear(layerNorm(x, this.weights.norm, this.config.eps), this.weights.tokens.weight);
+    }
+
+    // What was kept of token `id` at place t: vectors with head h of block l opened, that head's scores and weights for
+    // all places up to t, and for each part of each block the vector that it adds and the sum so far; logits (V).
+    inside(id, t, l, h) {
+      const { tokens, places } = this.weights;
+      const d = tokens.weight[id].length / this.config.n_heads;
+      const [{ weights, scores, ...rest }, first, last] = [this.cache[l], this.cache[0], this.cache.at(-1)];
+      const vectors = Object.fromEntries(Object.entries(rest).map(([name, rows]) => [name, rows[t]]));
+      for (const name of ["q", "k", "v", "heads"]) vectors[name] = vectors[name].slice(h * d, (h + 1) * d);
+      const [token, place] = [tokens.weight[id].slice(), places.weight[t].slice()]; // without the rest of their tables
+      const parts = this.cache.flatMap(({ attended, between, thought, after }) => [
+        { adds: attended[t], sum: between[t] },
+        { adds: thought[t], sum: after[t] },
+      ]);
+      return {
+        vectors: { ...vectors, token, place, embedded: first.x[t] },
+        scores: scores[t][h],
+        weights: weights[t][h],
+        parts,
+        logits: this.readout([last.after[t]])[0],
+      };
     }
 
     // All weights of attention so far, (layers, H, T_all, T_all) in one row, 0 for what a token may not see.
@@ -131,7 +178,7 @@ alive.attention = ({ dot, linear, times, add, softmax, weightsOf }) => {
       const { embed, cls, places, encoder, head } = this.weights;
       const { size, patch, eps } = this.config;
       const patches = linear(patchify(image, size, patch), embed.project.weight, embed.project.bias);
-      const cache = this.blocks.map(() => ({ k: [], v: [], weights: [] }));
+      const cache = this.blocks.map(() => emptyCache(KEPT));
       let x = add([cls, ...patches], places);
       this.blocks.forEach((layer, l) => (x = block(layer, x, this.config, cache[l], false)));
       const logits = linear(layerNorm([x[0]], encoder.norm, eps), head.weight, head.bias)[0];

@@ -1,5 +1,6 @@
 // What all models compute with. A row is a Float32Array; a matrix is an array of rows, x (T, D) one row for each token.
-// Each file of this folder puts one function into `alive`; its text is handed to a worker, so it uses nothing outside.
+// Each file of this folder puts one function into `alive`; its text is handed to a worker (inside.js's is not), so it
+// uses nothing outside.
 alive.numbers = () => {
   const dot = (a, b) => {
     const D = a.length;

@@ -1,4 +1,4 @@
-// From text to token ids and back: BPE of course_lib/text/bpe.py, CharTokenizer of course_lib/text/tokenizers.py.
+// From text to token ids and back: BPE of course_lib/text/bpe.py, the others of course_lib/text/tokenizers.py.
 alive.tokenizers = () => {
   const [encoder, decoder] = [new TextEncoder(), new TextDecoder("utf-8", { ignoreBOM: true })];
 
@@ -65,5 +65,16 @@ alive.tokenizers = () => {
       return ids.map((id) => this.vocab[id]).join("");
     }
   }
-  return { BPE, CharTokenizer };
+
+  // One token for each word, of a text that is read for each character; 0 to 3 are padding, start, end and unknown.
+  class WordTokenizer extends CharTokenizer {
+    encode(text) {
+      return Array.from(text, (character) => this.index.get(character) ?? 3);
+    }
+
+    decode(ids) {
+      return ids.map((id) => this.vocab[id]);
+    }
+  }
+  return { BPE, CharTokenizer, WordTokenizer };
 };

@@ -45,12 +45,15 @@ globalThis.alive = { models: {}, workers: {} };
     return element;
   };
 
-  // A matrix as a small picture, each value from 0 to 1 as much ink; `value(t, u)` gives one.
-  const paint = (canvas, height, width, ink, value) => {
+  // A matrix as a small picture, each value from 0 to 1 as much ink; `value(t, u)` gives one. Below zero it is `other`.
+  const paint = (canvas, height, width, ink, value, other = ink) => {
     Object.assign(canvas, { width, height });
     const picture = new ImageData(width, height);
     const dots = new Uint32Array(picture.data.buffer);
-    for (let at = 0, t = 0; t < height; t++) for (let u = 0; u < width; u++) dots[at++] = ink + ((255 * value(t, u)) << 24);
+    for (let at = 0; at < height * width; at++) {
+      const one = value(Math.floor(at / width), at % width);
+      dots[at] = (one < 0 ? other : ink) + ((255 * Math.abs(one)) << 24);
+    }
     canvas.getContext("2d").putImageData(picture, 0, 0);
   };
   const inkOf = (element) => {
@@ -89,10 +92,12 @@ globalThis.alive = { models: {}, workers: {} };
       (waking ??= (async () => {
         said.textContent = "The model is being loaded.";
         try {
-          const model = await alive.open(section.dataset.model);
+          const { script } = section.dataset;
+          const own = script && (alive[script] ?? loaded(script));
+          const models = await Promise.all([...section.dataset.model.split(" ").map(alive.open), own]);
           said.textContent = "";
           section.classList.add("awake");
-          return model;
+          return models;
         } catch (error) {
           fail(error);
         }
@@ -181,7 +186,7 @@ globalThis.alive = { models: {}, workers: {} };
       if (answer.written) said.prepend(make("span", { className: "heard" }, `It wrote: ${answer.written}. `));
     };
     const ask = async (count) => {
-      const model = await wake();
+      const [model] = (await wake()) ?? [];
       if (!model) return;
       form.classList.add("busy");
       model.ask({ ask: "read", text, knobs: knobs(), tokens: count }, show);
@@ -250,7 +255,7 @@ globalThis.alive = { models: {}, workers: {} };
       waits = true;
       const dots = ink.getImageData(0, 0, side, side).data;
       const image = Float32Array.from({ length: side * side }, (_, n) => dots[4 * n + 3] / 255);
-      (await wake())?.ask({ ask: "look", image }, (answer) => show(image, answer));
+      (await wake())?.[0].ask({ ask: "look", image }, (answer) => show(image, answer));
     };
     const write = () => {
       clear();
@@ -281,5 +286,68 @@ globalThis.alive = { models: {}, workers: {} };
       ask();
     });
   };
-  for (const section of document.querySelectorAll("section.alive")) (section.dataset.size ? reader : writer)(section);
+
+  // A word that two networks say: how the first looks at its letters, sound by sound, and what the other makes of it.
+  const speaker = (section) => {
+    const part = (selector) => section.querySelector(selector);
+    const [word, from, letters, map] = [".word", ".from", "thead", "tbody"].map(part);
+    const longest = Number(section.dataset.longest);
+    let heard = null; // the first network's answer
+    const { form, said, wake } = rising(section, () => {
+      word.focus();
+      ask();
+    });
+
+    // The row of one sound stands out, and each letter is as dark as that sound looks at it.
+    const choose = () => {
+      const at = Number(from.value);
+      const weights = heard.weights[at];
+      [...map.rows].forEach((row, t) => row.classList.toggle("looks", t === at));
+      [...letters.rows[0].cells].slice(1).forEach((cell, u) => cell.style.setProperty("--looked", weights[u]));
+      const most = [...weights.keys()].sort((u, v) => weights[v] - weights[u]).slice(0, 3);
+      const looks = most.map((u) => `${heard.word[u]} ${percent(weights[u])}`).join(", ");
+      from.nextElementSibling.value = `${heard.sounds[at]} looks at ${looks}`;
+      from.setAttribute("aria-valuetext", `${at + 1} of ${heard.sounds.length}: ${from.nextElementSibling.value}`);
+    };
+    const show = ([one, two]) => {
+      heard = one;
+      const heads = [...one.word].map((letter) => make("th", { scope: "col" }, letter));
+      letters.replaceChildren(make("tr", {}, make("td"), ...heads));
+      const rows = one.sounds.map((sound, t) => {
+        const cells = [...one.weights[t]].map((weight) => make("td", { title: percent(weight) }));
+        cells.forEach((cell, u) => cell.style.setProperty("--looked", one.weights[t][u]));
+        const row = make("tr", {}, make("th", { scope: "row" }, sound), ...cells);
+        row.addEventListener("click", () => choose((from.value = t)));
+        return row;
+      });
+      map.replaceChildren(...rows);
+      Object.assign(from, { max: rows.length - 1, value: 0, disabled: !rows.length });
+      if (rows.length) choose();
+      const told = (answer) => answer.sounds.join(" ") || "nothing";
+      said.textContent = `Said with attention: ${told(one)}. With one vector between reading and writing: ${told(two)}.`;
+      if (!one.word) said.textContent = "Type a word of letters, a to z.";
+    };
+    const ask = async () => {
+      const models = (await wake())?.slice(0, 2);
+      const typed = word.value.toLowerCase().replace(/[^a-z]/g, "");
+      const asked = (model) => new Promise((done) => model.ask({ ask: "say", word: typed, longest }, done));
+      if (models) show(await Promise.all(models.map(asked)));
+    };
+    word.addEventListener("input", ask);
+    from.addEventListener("input", choose);
+    form.addEventListener("submit", (event) => event.preventDefault());
+  };
+
+  // A page that opens a model has a script of its own, and begins at once.
+  const opener = (section) => {
+    const { form, said, wake } = rising(section, async () => {
+      const [model] = await wake();
+      alive[section.dataset.script](section, { model, form, said, make, paint, inkOf, percent, visible, named });
+    });
+    const begin = section.querySelector(".begin");
+    if (!begin.hidden) begin.click();
+  };
+
+  const kind = ({ dataset }) => (dataset.script ? opener : dataset.size ? reader : dataset.longest ? speaker : writer);
+  for (const section of document.querySelectorAll("section.alive")) kind(section)(section);
 }
