@@ -9,7 +9,8 @@ none of them fails test_models.py: a new one gets an entry in `MODELS`.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from course_lib.attention.attention import (
     AdditiveAttention,
@@ -31,6 +32,10 @@ from course_lib.detection.heat_map import HeatMap
 from course_lib.detection.resnet import FrozenNorm, Residual, ResNet
 from course_lib.language import decoder
 from course_lib.language.gpt import GPT
+from course_lib.multimodal.captions import Captioner
+from course_lib.multimodal.clip import CLIP, ImageTower, TextTower
+from course_lib.multimodal.one_stream import OneStream, WordsAndImage
+from course_lib.multimodal.two_streams import CoLayer, OtherBlock, TwoStreams
 from course_lib.recurrent.language_model import CharRNN
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
@@ -38,7 +43,7 @@ from course_lib.translation import seq2seq
 from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem
 from course_lib.vision.masked_patches import MaskedAutoencoder
 from course_lib.vision.patches import PatchEmbedding
-from course_lib.vision.vit import ViT
+from course_lib.vision.vit import ViT, ViTConfig
 
 
 class New(NamedTuple):
@@ -59,6 +64,26 @@ class Model(NamedTuple):
 def a_bert() -> Bert:
     """A BERT as small as one can be: 11 pieces, 9 places, 6 wide, 2 heads, 1 block."""
     return Bert(BertConfig(11, 9, 6, 2, 1, 0.0))
+
+
+def towers() -> tuple[ImageTower, TextTower]:
+    """The two towers of a CLIP, as small as they can be; a text ends with 0."""
+    return ImageTower(ViTConfig(4, 2, 5, 6, 2, 1, channels=1)), TextTower(11, 9, 6, 2, 2, 5, 0)
+
+
+def ended(new: New, B: int) -> Tensor:
+    """Texts (B, 6), each with its end in the last place, if not before."""
+    return torch.cat([new.ids(B, 5), 0 * new.ids(B, 1)], dim=1)
+
+
+def word_and_patch_sizes() -> tuple:
+    """What makes patches, and the sizes of a model of words and image: 4 places, 11 words, 9 places, 6 wide."""
+    return PatchEmbedding(1, 2, 6), 4, 11, 9, 6
+
+
+def words_and_image(new: New, B: int) -> tuple:
+    """Images (B, 1, 4, 4), words (B, 5), and which of them are real."""
+    return new.vectors(B, 1, 4, 4), new.ids(B, 5), new.allowed(B, 5)
 
 
 MODELS = {
@@ -84,6 +109,14 @@ MODELS = {
     PlacedBlock: Model(
         lambda: PlacedBlock.from_sizes(12, 2, 16), lambda new, B: (new.vectors(B, 5, 12), new.vectors(5, 12))
     ),
+    TextTower: Model(lambda: towers()[1], lambda new, B: (ended(new, B),)),
+    CLIP: Model(lambda: CLIP(*towers()), lambda new, B: (new.vectors(B, 1, 4, 4), ended(new, B))),
+    OneStream: Model(lambda: OneStream(*word_and_patch_sizes(), 2, 1, d_ff=8), words_and_image),
+    TwoStreams: Model(lambda: TwoStreams(*word_and_patch_sizes(), 2, 1, d_ff=8), words_and_image),
+    OtherBlock: Model(
+        lambda: OtherBlock.from_sizes(6, 2),
+        lambda new, B: (new.vectors(B, 5, 6), new.vectors(B, 4, 6), new.allowed(B, 4)),
+    ),
 }
 
 OWN_CASES = {
@@ -93,8 +126,8 @@ OWN_CASES = {
     HeatMap,
 }  # fmt: skip
 
-# PyTorch's own LSTM, which is not compiled: the layers of the translator of lesson 03 stand on it.
-NOT_COMPILED = {seq2seq.Seq2Seq, seq2seq.Encoder, seq2seq.Decoder, seq2seq.AttentionDecoder}
+# PyTorch's own LSTM, which is not compiled: lesson 03's translator stands on it, and lesson 11's captioner.
+NOT_COMPILED = {seq2seq.Seq2Seq, seq2seq.Encoder, seq2seq.Decoder, seq2seq.AttentionDecoder, Captioner}
 
-# What is only tried as a part: of Transformer.
-PARTS = {Decoder}
+# What is only tried as a part: of Transformer, of one stream and of two.
+PARTS = {Decoder, WordsAndImage, CoLayer}

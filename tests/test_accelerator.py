@@ -60,6 +60,9 @@ from course_lib.inputs.sequences import map_state
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.language.next_token import bits_per_token, next_token_loss, windows
+from course_lib.multimodal.captions import Captioner, share_inside
+from course_lib.multimodal.contrastive import contrastive_loss, diagonal
+from course_lib.multimodal.zero_shot import class_features, search, zero_shot
 from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
@@ -469,6 +472,29 @@ def detector_on_a_grid():
     loss = heat_loss(logits, boxes, ids(2, 2), vectors(2, 2, 4).detach(), 3)
     loss.backward()
     assert model.naming.bias.grad.device == found_on(logits, boxes).boxes.device == loss.device
+
+
+@case
+def images_and_texts():
+    images, texts = vectors(3, 4), vectors(3, 4)
+    scores = images @ texts.T
+    for right in (diagonal(scores), allowed(3, 3)):
+        contrastive_loss(scores, right).backward(retain_graph=True)
+    assert images.grad.device == scores.device
+    places, cosines = search(images, texts, 2)
+    p = zero_shot(images, class_features(vectors(3, 2, 4)), 7.0)
+    assert places.device == cosines.device == p.device == scores.device
+
+
+@cases(vector=(None,), grid=("dot",))
+def captions(attention):
+    model = there(lambda: Captioner(Backbone(1, (2, 4)), 9, 11, 6, 8, attention))
+    target_in, target_out = shift(ids(2, 6))
+    logits, weights = model(vectors(2, 1, 6, 6), target_in, allowed(2, 9) if attention else None)
+    masked_loss(logits, target_out).backward()
+    assert all(p.grad.device == p.device for p in model.parameters())
+    if attention:
+        assert share_inside(weights, allowed(6, 6), (3, 3)).device == logits.device
 
 
 @case

@@ -41,6 +41,7 @@ from course_lib.detection.heat_map import HeatMap, heat_loss
 from course_lib.detection.set_loss import loss_given
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.multimodal.contrastive import contrastive_loss
 from course_lib.recurrent.language_model import CharRNN
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
@@ -317,6 +318,11 @@ def test_losses_of_detectors():
     some = [(vectors(b, 9, 5), vectors(b, 9, 4), torch.randint(4, (b, 2)), torch.rand(b, 2, 4, dtype=torch.float64),
              torch.randint(-1, 2, (b, 9))) for b in SIZES]  # fmt: skip
     compiles(losses, *some)
+
+
+def test_the_contrastive_loss():
+    some = [(vectors(b, 11), torch.ones(b, 11, dtype=torch.bool)) for b in SIZES]
+    compiles(lambda scores, right: [contrastive_loss(scores, right)[None]], *some)
 
 
 def test_masked_patches():

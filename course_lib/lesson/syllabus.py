@@ -17,6 +17,7 @@ SHELF = (
     "bert",
     "vision",
     "detection",
+    "multimodal",
 )
 
 # Concept files that no single lesson owns; they come before every lesson's own.
@@ -189,6 +190,24 @@ LISTED = (
             "data/scenes.py",
             "recipes/scenes.py",
         ),
+    ),
+    Lesson(
+        11,
+        "images_and_words",
+        "Images and words",
+        "How does a network learn what a picture is called?",
+        (
+            "multimodal/contrastive.py",
+            "multimodal/clip.py",
+            "multimodal/zero_shot.py",
+            "multimodal/captions.py",
+            "multimodal/one_stream.py",
+            "multimodal/two_streams.py",
+            "data/glyph_names.py",
+            "recipes/glyph_names.py",
+            "recipes/glyph_captions.py",
+        ),
+        to_be_written=True,
     ),
 )
 

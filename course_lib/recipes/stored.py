@@ -2,7 +2,8 @@
 
 `python -m course_lib.recipes.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes
 the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
-code from it. Recipes stand in `plays`, `images` and `sounds`.
+code from it. Recipes stand in `plays`, `images`, `sounds`,
+`glyphs` and `glyph_captions`.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from course_lib.data.beside import beside, write_beside
+from course_lib.recipes.glyph_captions import SPOTTERS
 from course_lib.recipes.glyphs import GLYPHS
 from course_lib.recipes.images import IMAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
@@ -31,6 +33,7 @@ RECORD = {"seed", "commit", "machine", "weights", "steps", "seconds", "curve"}
 RECIPES = PLAYS | IMAGES
 RECIPES.update(SPEAKERS)  # apart, so that records that read other stored models stay those of today's code
 RECIPES.update(GLYPHS)
+RECIPES.update(SPOTTERS)
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
@@ -122,7 +125,8 @@ def cards() -> str:
         "Fashion-MNIST; their accuracy is that on its test images, by which nothing was\nchosen. "
         "`sounds_…` have read the train split of the sounds; what they are worth is measured on its test words.\n"
         "`glyphs_…` have seen the Latin letters of ten typefaces; their accuracy is that on four faces of another "
-        "family.\n"
+        "family.\n`names_…` have seen letters and their names; what they are worth is that on names and faces never "
+        "seen.\n"
         "([Cards of the corpora](../README.md).)"
     ]
     for name, recipe in RECIPES.items():
