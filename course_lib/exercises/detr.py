@@ -13,6 +13,26 @@ from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, 
 from course_lib.exercises.slips import slips
 
 
+def noted(notes):
+    """For `Case.ask`: the usual way to ask; an error whose text holds a key of `notes` carries its note too."""
+
+    def ask(answer, *arguments):
+        try:
+            return answer(*arguments)
+        except Exception as error:
+            for note in (note for part, note in notes.items() if part in str(error)):
+                error.add_note(note)
+            raise
+
+    return ask
+
+
+one_number = noted({
+    "Boolean value of Tensor": "Python's min, max and if want a single number, and here are many, (...). For all at "
+    "once there are torch.minimum, torch.maximum, .clamp(min=0) and torch.where; a[..., 2] is every box's right side.",
+})  # fmt: skip
+
+
 def my_iou(a, b):
     low, high = torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:])
     width, height = (high - low).clamp(min=0).unbind(-1)  # apart, they share nothing
@@ -57,6 +77,7 @@ IOU = Exercise(
                 (overlapping, "Pairs that overlap are wrong already: the intersection, over what both cover together."),
                 otherwise="Pairs that overlap are right. Some here are apart: then the intersection is 0, not below.",
             ),
+            ask=one_number,
         ),
         Case(
             every_pair,
@@ -85,6 +106,8 @@ IOU = Exercise(
             Your union lacks the intersection: it is in both areas, so it is taken away once.
         torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:]) -> torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
             That is the box around both. The intersection begins at the larger of the low corners.
+        low, high = -> a, b = (torch.cat([box[..., :2] - box[..., 2:] / 2, box[..., :2] + box[..., 2:] / 2], -1) for box in (a, b)); low, high =
+            You take the boxes for centres and sizes. a and b are corners already: leave out to_corners.
         torch.minimum(a[..., 2:], b[..., 2:]) -> torch.maximum(a[..., 2:], b[..., 2:])
             It ends at the smaller of the high corners, where the first of the two boxes ends.
         union = areas[0] + areas[1] - both -> union = torch.minimum(areas[0], areas[1])
@@ -127,6 +150,7 @@ GIOU = Exercise(
                 (overlapping, "Pairs that overlap are wrong already: IoU - (hull - union) / hull."),
                 otherwise="Pairs that overlap are right. Some here are apart: IoU is 0 there, GIoU is below 0.",
             ),
+            ask=one_number,
         ),
         Case(
             every_pair,
@@ -145,6 +169,10 @@ GIOU = Exercise(
     mistakes=slips("""
         (hull - union) / hull -> (hull - both) / hull
             Counted is the part of the hull that neither covers: hull - union, not less the intersection.
+        (hull - union) / hull -> (hull - areas[0] - areas[1]) / hull
+            Your IoU is right. The union in the penalty is the sum of both areas: subtract the intersection there too.
+        low, high = -> a, b = (torch.cat([box[..., :2] - box[..., 2:] / 2, box[..., :2] + box[..., 2:] / 2], -1) for box in (a, b)); low, high =
+            You take the boxes for centres and sizes. a and b are corners already: leave out to_corners.
         (hull - union) / hull -> (hull - union) / union
             Divide by the hull: then the penalty is a share, and GIoU never falls below -1.
         both / union - (hull -> (hull
@@ -177,12 +205,12 @@ GIOU = Exercise(
 
 def my_matching(costs):
     Q, M = costs.shape
-    ways = permutations(range(Q), M)  # each way to give every object a query of its own
-    return list(min(ways, key=lambda queries: sum(costs[q, m].item() for m, q in enumerate(queries))))
+    ways = permutations(range(Q), M)  # each way to give every object an answer of its own
+    return list(min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who))))
 
 
 def prices(Q=5, M=3):
-    """Costs of Q queries and M objects, no two sums alike."""
+    """Costs of Q answers and M objects, no two sums alike."""
     return (torch.randn(Q, M, dtype=torch.float64),)
 
 
@@ -192,58 +220,66 @@ def torn():
     return (torch.tensor(table, dtype=torch.float64) + torch.rand(5, 4, dtype=torch.float64) / 20,)
 
 
+beyond = noted({  # out of bounds, of a tensor, or out of range, of a list
+    " out of ": "Q may be larger than M: permutations(range(Q), M) gives the objects M of the Q answers. And "
+    "costs[q, m] has a row for each answer, a column for each object.",
+})  # fmt: skip
+
 MATCHING = Exercise(
     title="The cheapest matching",
     solution=my_matching,
-    returns="the query of each object, a list of M numbers",
+    returns="the answer of each object, a list of M numbers",
     cases=(
         Case(
             torn,
             narrowed(
                 (
                     lambda given: (given["costs"][:, :1],),
-                    "With a single object it is wrong already: the query that costs least.",
+                    "With a single object it is wrong already: the answer that costs least.",
                 ),
                 (
                     lambda given: (given["costs"][:2, :2],),
-                    "One object is right, two queries for two objects are not: there are two ways, compare their sums.",
+                    "One object is right, two answers for two objects are not: there are two ways, compare their sums.",
                 ),
-                otherwise="Two by two is right, more is not: is every way tried, and is no query used twice?",
+                otherwise="Two by two is right, more is not: is every way tried, and is no answer used twice?",
             ),
+            ask=beyond,
         ),
-        Case(prices, "With five queries and three objects it is wrong: some queries stay without an object."),
-        Case(lambda: prices(1, 1), "With one query and one object it is wrong."),
-        Case(lambda: prices(6, 2), "With six queries and two objects it is wrong: four queries stay without."),
+        Case(prices, "With five answers and three objects it is wrong: some answers stay without an object."),
+        Case(lambda: prices(1, 1), "With one answer and one object it is wrong."),
+        Case(lambda: prices(6, 2), "With six answers and two objects it is wrong: four answers stay without."),
     ),
     hints=(
-        "A way to match says which query each object has: M different numbers out of Q.",
-        "itertools.permutations(range(Q), M) gives them all, as tuples: object m has query queries[m].",
-        "What a way costs is sum(costs[q, m] for m, q in enumerate(queries)).",
+        "A way to match says which answer each object has: M different numbers out of Q.",
+        "Q may be larger than M: permutations(range(Q), M) gives them all, as tuples, and object m has answer who[m].",
+        "What a way costs is sum(costs[q, m] for m, q in enumerate(who)).",
         "min(ways, key=what_it_costs) is the cheapest of them.",
     ),
     mistakes=slips("""
-        return list(min(ways, key=lambda queries: sum(costs[q, m].item() for m, q in enumerate(queries)))) -> return costs.argmin(dim=0).tolist()
-            You take the cheapest query of each object. Two objects may want the same one: it answers for one only.
+        return list(min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who)))) -> return costs.argmin(dim=0).tolist()
+            You take the cheapest answer of each object. Two objects may want the same one: it answers for one only.
         ways = permutations(range(Q), M) -> taken = []; [taken.append(min((q for q in range(Q) if q not in taken), key=lambda q: costs[q, m].item())) for m in range(M)]; return taken
             Your objects choose one after the other, and the first takes what a later one needs more. Compare whole ways.
         ways = permutations(range(Q), M) -> cells = sorted((costs[q, m].item(), q, m) for q in range(Q) for m in range(M)); own = {}; [own.setdefault(m, q) for _, q, m in cells if m not in own and q not in own.values()]; return [own[m] for m in range(M)]
             You take the cheapest pair of all first. What is left may be dear: the sum of the whole way is to be least.
+        return list(min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who)))) -> who = min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who))); return [who.index(q) for q in sorted(who)]
+            That is the object of each answer that has one. Asked is the answer of each object: match costs.T.
         min(ways -> max(ways
             That is the dearest way. The cheapest is asked.
         sum(costs -> max(costs
             You compare the dearest pair of each way. The sum of all pairs is to be least.
-        sum(costs[q, m].item() for m, q in enumerate(queries)) -> sum(costs[q, m].item() ** 2 for m, q in enumerate(queries))
+        sum(costs[q, m].item() for m, q in enumerate(who)) -> sum(costs[q, m].item() ** 2 for m, q in enumerate(who))
             You add up squares: a cost may be below 0, and then its square is large.
-        sum(costs[q, m].item() for m, q in enumerate(queries)) -> sum(abs(costs[q, m].item()) for m, q in enumerate(queries))
+        sum(costs[q, m].item() for m, q in enumerate(who)) -> sum(abs(costs[q, m].item()) for m, q in enumerate(who))
             You take the costs without their sign. One below 0 is cheap, not dear.
         return list(min(ways, -> return sorted(min(ways,
-            Your queries are sorted, and it is lost which object each has: the m-th number is object m's query.
+            Your answers are sorted, and it is lost which object each has: the m-th number is object m's answer.
         permutations(range(Q), M) -> (tuple(range(M)),)
-            Your objects have the queries in their own order: that is no matching yet, but a list.
+            Your objects have the answers in their own order: that is no matching yet, but a list.
         permutations(range(Q), M) -> permutations(range(M), M)
-            Only the first M queries are tried in yours. Any of the Q may be the one: permutations(range(Q), M).
+            Only the first M answers are tried in yours. Any of the Q may be the one: permutations(range(Q), M).
         permutations(range(Q), M) -> __import__("itertools").combinations(range(Q), M)
-            Your ways are always in rising order: combinations leaves out that two objects could change queries.
+            Your ways are always in rising order: combinations leaves out that two objects could change answers.
     """),  # noqa: E501
 )
 

@@ -86,6 +86,14 @@ PRECISION = Exercise(
         range(101) -> range(1, 101)
         total / 101 -> total / 100
             You leave the recall 0 out. There are 101: 0, 0.01, ... 1.
+        precision[recall >= step / 100] -> precision.cummax(0).values[recall >= step / 100][:1]
+            You take the best precision up to a recall. Beyond it counts: flip before cummax, and flip back after it.
+        return total / 101 -> return torch.trapezoid(precision, recall).item()
+            That is the area under the line from point to point (trapezoids). Asked are 101 recalls, with the best beyond.
+        return total / 101 -> return precision[right[scores.argsort(descending=True)]].sum().item() / objects
+            You add up the precision at each right box, over the objects. Asked are 101 recalls, with the best beyond.
+        return total / 101 -> return precision[right[scores.argsort(descending=True)]].sum().item() / max(right.sum().item(), 1)
+            You take the mean precision at the right boxes. An object that nobody found has no part in it: 101 recalls.
         return total / 101 -> return precision.mean().item()
             You take the mean over the boxes. It is over recalls: 101 of them, evenly spread.
         total += there.max().item() if len(there) else 0.0 -> total += there.max().item() if len(there) else precision[-1].item()

@@ -51,7 +51,10 @@ class Watched:
         if self.returned is None and not self.in_place:
             raise Mistake("Your function returns None: is there a `return` missing at its end?")
         if isinstance(self.returned, np.ndarray):
-            raise Mistake("Your function returns a NumPy array: stay with torch, or gradients cannot flow through it.")
+            raise Mistake(
+                "Your function returns a NumPy array: stay with torch, or gradients cannot flow through it. "
+                "Where a list is asked for, which has none, .tolist() makes one."
+            )
         return self.returned
 
     def _changed(self, before, args, kwargs):
