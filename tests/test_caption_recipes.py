@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from course_lib.data.glyph_names import named, names
-from course_lib.experiments.images_and_words_captions import blinded, mark_of, marked
+from course_lib.experiments.images_and_words_captions import blinded, mark_of, marked, others, seen, shuffled
 from course_lib.multimodal.one_stream import OneStream
 from course_lib.multimodal.two_streams import TwoStreams
 from course_lib.recipes import glyph_captions as ours
@@ -133,6 +133,35 @@ def test_a_few_steps_make_it_better(known, make, data, loss):
     else:
         assert 0 <= ours.foretold(model, these) <= 1 and len(ours.written(model, known.images[:7])) == 7
         assert not model.training
+
+
+@pytest.mark.parametrize("make", [lambda: ours.captioner("dot"), lambda: ours.stream(TwoStreams)])
+def test_the_optimiser_has_every_weight_that_learns_once(make):
+    """every_matrix: layers are matrices; tables, places, readouts, biases and norms are not; what is frozen is in none."""
+    model = make()
+    matrices, rest = (group["params"] for group in ours.every_matrix(model).param_groups)
+    learn = [weight for weight in model.parameters() if weight.requires_grad]
+    assert sorted(map(id, matrices + rest)) == sorted(map(id, learn))
+    names_of = {id(weight): name for name, weight in model.named_parameters()}
+    found = {names_of[id(weight)] for weight in matrices}
+    assert all("weight" in name and "embed." not in name and "readout" not in name for name in found)
+    if make().__class__.__name__ == "Captioner":
+        assert found == {"places.weight", "decoder.combine.weight", "decoder.rnn.fused.weight_ih_l0",
+                         "decoder.rnn.fused.weight_hh_l0"}  # fmt: skip
+        assert not model.begin.weight.requires_grad
+        assert torch.equal(model.begin.weight, ours.taught_spotter().see.weight)
+    else:
+        assert len(found) == 1 + 4 * 6, "the patches' layer, and four blocks"
+
+
+def test_another_image_is_another_letters():
+    """others, shuffled: half of a list away stands the same letter in another face; drawn, hardly ever."""
+    these = ours.asked(seen("new faces"), "letter")
+    order = shuffled(len(these.place))
+    assert torch.equal(order.sort().values, torch.arange(len(order)))
+    same = [one.letter == these.known.rows[n].letter for one, n in zip(these.known.rows, order.tolist(), strict=True)]
+    assert sum(same) < 0.1 * len(same)
+    assert torch.equal(others(these), these.known.images[order])
 
 
 def test_a_spotter_learns_which_words_a_name_has():

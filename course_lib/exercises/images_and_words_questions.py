@@ -68,7 +68,7 @@ READS = Investigation(
         "I said beforehand what a model that reads would answer, and what one that matches whole shapes would.",
         "I compared with a rule that does match shapes, the nearest training image, on the very same images.",
         "I looked at letter, case and marks by themselves, and not only at whether the whole name was right.",
-        "I had a control for my own change of the picture: as much ink, or as far a shift, without its meaning.",
+        "I varied one thing in a picture and nothing else; its control has as much ink, or as far a shift, no meaning.",
         "I trained with three seeds at least, show the range, and said what result would change my mind.",
     ),
     answer="""

@@ -65,9 +65,15 @@ def seen(part: str, n: int | None = None) -> Named:
 
 
 def fitted(seed: int, attention: str = "dot", deaf: float = 0.0, steps: int = STEPS) -> tuple[Captioner, list[float]]:
-    """A captioner, trained, and the share of validation letters that it named rightly at five places on the way."""
+    """A captioner, trained, and the share of validation letters that it named rightly at five places on the way.
+
+    attention: "none", "dot", or "dot, no vector": all that it knows of the image it has looked at.
+    """
     torch.manual_seed(seed)
-    model, some = captioner(None if attention == "none" else attention), seen("validation faces", 200)
+    model, some = captioner(None if attention == "none" else "dot"), seen("validation faces", 200)
+    if attention == "dot, no vector":
+        for weight in model.begin.parameters():
+            weight.data.zero_()
     model, history = learned(model, captions(seen("train"), BATCH, seed, deaf), caption_loss, steps,
                              watch=lambda step: judged(written(model, some.images), some)["exact"] if step else 0.0,
                              watch_every=steps // LOOKS)  # fmt: skip
@@ -101,18 +107,18 @@ def shuffled(n: int) -> Tensor:
     return torch.randperm(n, generator=torch.Generator().manual_seed(0))
 
 
-WRITERS = [*each(attention=["none", "dot"], deaf=[0.0]), {"attention": "dot", "deaf": 0.5}]
+WRITERS = [*each(attention=["none", "dot", "dot, no vector"], deaf=[0.0]), {"attention": "dot", "deaf": 0.5}]
 
 
 @experiment(WRITERS, cpus=HERE, files=EYES)
 def writers(seed, attention, deaf):
     """Shares of letters named rightly by a captioner, as a whole and in parts, with a look at the grid and without.
 
-    With the look: where it looks when it writes the mark. deaf: it is trained with half of its own words hidden.
+    With a look: where it looks when it writes the mark. deaf: it is trained with half of its own words hidden.
     """
     model, watched = fitted(seed, attention, deaf)
     results = told(model) | {"curve": watched, "weights": sum(weight.numel() for weight in model.parameters())}
-    return results | ({part: results[part] | gaze(model, part) for part in TESTED[:2]} if attention == "dot" else {})
+    return results | ({part: results[part] | gaze(model, part) for part in TESTED[:2]} if attention != "none" else {})
 
 
 @experiment(seeds=[0], cpus=HERE, files=EYES)
