@@ -137,7 +137,7 @@ def test_a_few_steps_make_it_better(known, make, data, loss):
 
 @pytest.mark.parametrize("make", [lambda: ours.captioner("dot"), lambda: ours.stream(TwoStreams)])
 def test_the_optimiser_has_every_weight_that_learns_once(make):
-    """every_matrix: layers are matrices; tables, places, readouts, biases and norms are not; what is frozen is in none."""
+    """every_matrix: layers are matrices; tables, places, readouts, biases and norms not; what is frozen is in none."""
     model = make()
     matrices, rest = (group["params"] for group in ours.every_matrix(model).param_groups)
     learn = [weight for weight in model.parameters() if weight.requires_grad]
