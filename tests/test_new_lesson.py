@@ -112,6 +112,8 @@ def course(tmp_path_factory):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
+    (copy / "data" / "checkpoints").mkdir(parents=True)  # the model that a page of the site lays open
+    shutil.copy(ROOT / "data" / "checkpoints" / "plays_gpt.safetensors", copy / "data" / "checkpoints")
     told = run(copy, "-m", "course_lib.publish.new_lesson", *(f"--{key}={value}" for key, value in BEGIN.items()))
     assert f"notebooks/{NAME}.ipynb" in told and "make experiments LESSON=17" in told
     return copy
