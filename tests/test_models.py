@@ -6,8 +6,11 @@ import inspect
 import pytest
 import test_accelerator
 import test_compile
-from models import MODELS, NOT_COMPILED, OWN_CASES, PARTS
+import torch
+from models import MODELS, NOT_COMPILED, OWN_CASES, PARTS, New
 from torch import nn
+from torch.testing import assert_close
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from course_lib.lesson.syllabus import concepts
 
@@ -39,3 +42,24 @@ def test_a_module_with_cases_of_its_own_has_them_in_both_files(module):
 
 def test_what_is_not_there_any_more_has_no_entry():
     assert {*MODELS, *NOT_COMPILED, *PARTS} <= {*modules()}
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
+def test_same_numbers_on_cuda(kind):
+    torch.manual_seed(0)
+    drawn = New(
+        lambda *shape: torch.randn(*shape, dtype=torch.float64, requires_grad=True),
+        lambda *shape: torch.randint(2, shape),
+        lambda *shape: torch.rand(shape) < 0.7,
+    )
+    model, given = MODELS[kind].make().double(), MODELS[kind].given(drawn, 3)
+
+    def answers(device: str) -> list[torch.Tensor]:
+        model.to(device).zero_grad()
+        out = tree_leaves(model(*tree_map_only(torch.Tensor, lambda one: one.to(device), given)))
+        sum(one.square().sum() for one in out if one.is_floating_point()).backward()
+        return [one.detach().cpu() for one in (*out, *(p.grad for p in model.parameters() if p.grad is not None))]
+
+    assert_close(answers("cuda"), answers("cpu"), rtol=1e-9, atol=1e-9)

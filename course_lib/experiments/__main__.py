@@ -1,8 +1,8 @@
 """`python -m course_lib.experiments [lesson ...]`: run what the records lack, or hold from other code.
 
-Two runs at a time, a thread each. Each finished run is written at once, so a command that was stopped (Ctrl-C) goes on
-where it was. --list says what is missing or stale and runs nothing; --only names experiments. Lessons are told by
-number or slug: `make experiments LESSON=02`.
+As many runs at a time as there are cores, two at least, a thread each. Each finished run is written at once, so a
+command that was stopped (Ctrl-C) goes on where it was. --list says what is missing or stale and runs nothing; --only
+names experiments. Lessons are told by number or slug: `make experiments LESSON=02`.
 
 After a change that should alter no number (a name, a file moved) --confirm runs one seed of each stale variant and
 instruction set: where all of an experiment's give the recorded numbers again, to the last digit, the record takes the
@@ -22,11 +22,11 @@ from pathlib import Path
 from course_lib.experiments.experiment import Experiment
 from course_lib.experiments.record import RECORDS, missing, read, write
 from course_lib.experiments.worker import Worker
-from course_lib.train.machine import machine
+from course_lib.train.machine import cores, machine
 
 HERE = Path(__file__).resolve().parent
 OWN = {"__init__", "__main__", "digest", "experiment", "record", "runs", "worker"}
-AT_A_TIME = 2
+AT_A_TIME = max(2, cores())
 
 
 def slugs() -> list[str]:

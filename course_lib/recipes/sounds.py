@@ -107,10 +107,10 @@ class SoundsRecipe:
 # largest tried, after 600 steps without dropout, on 1,000 validation words.
 SPEAKERS = {
     "sounds_attention": SoundsRecipe(
-        "GRUs that say how a word sounds, 224 units, with attention", "additive", (64, 224), lr=8e-3, steps=3000
+        "GRUs that say how a word sounds, 224 units, with attention", "additive", (64, 224), lr=8e-3, steps=15000
     ),
     "sounds_one_vector": SoundsRecipe(
-        "GRUs that say how a word sounds, 296 units, one vector between them", None, (64, 296), lr=8e-3, steps=3500
+        "GRUs that say how a word sounds, 296 units, one vector between them", None, (64, 296), lr=8e-3, steps=17500
     ),
 }
 

@@ -9,10 +9,14 @@ from pathlib import Path
 import torch
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def machine() -> str:
     """This machine in words: cores, processor family, GPU if the course would use it, PyTorch's version."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    parts = [f"{cores} core{'s' if cores != 1 else ''}", _processor()]
+    parts = [f"{cores()} core{'s' if cores() != 1 else ''}", _processor()]
     if torch.cuda.is_available() and os.environ.get("COURSE_DEVICE", "cuda").startswith("cuda"):
         parts.append(torch.cuda.get_device_name())
     return ", ".join([*parts, f"PyTorch {version('torch').split('+')[0]}"])
