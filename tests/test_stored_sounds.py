@@ -49,7 +49,8 @@ def test_a_stored_model_has_a_whole_record_and_a_small_file(name):
     assert record["weights"] == sum(p.numel() for p in model.parameters())
     steps, shares = zip(*record["curve"], strict=True)
     assert steps[0] == 0 and steps[-1] == record["steps"] == recipe.steps
-    assert shares[0] == 0 and abs(shares[-1] - record["test_exact"]) < 0.05
+    # of 1,000 words of validation, with a standard error of 0.016, beside that of all test words: four and a half
+    assert shares[0] == 0 and abs(shares[-1] - record["test_exact"]) < 0.07
     assert (CHECKPOINTS / f"{name}.safetensors").stat().st_size < 2e6
     [said] = reads_aloud(model).translate(["photograph"], max_len=40)
     assert said[0] == "F" and said[-1] == "F"

@@ -1,5 +1,6 @@
 """The page on scale: what changes from a laptop to a cluster, with what it costs, computed when the page is made."""
 
+import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from course_lib.scale.config import SIZES
 from course_lib.scale.tasks import WIDTHS, gpt
 
 TEXT = Path(__file__).with_name("pages") / "scale.md"
+ONE_GPU = TEXT.with_name("one_gpu.json")  # what `make bench` and the command printed there
 VOCABULARY = {"124m": 50_304, "1558m": 50_304, "7b": 32_000}  # GPT-2's and LLaMA's, filled up to a multiple of 64
 GATED = {"7b": 11_008}  # the width of its gated feed-forward networks
 AUTOCAST = 1.25  # times what a block keeps in bf16 throughout
@@ -74,7 +76,7 @@ def runs() -> list[Published]:
 
 def page() -> str:
     """The page, as Markdown."""
-    tables = {"costs": costs(), "published": published()}
+    tables = {"costs": costs(), "published": published()} | one_gpu()
     (width, heads, layers), one = WIDTHS["gpt"]["124m"], shape("124m")
     block = AUTOCAST * arithmetic.block_bytes(1, one.length, width, 4 * width, heads, 2)
     kept = layers * block + arithmetic.read_out_bytes(1, one.length, VOCABULARY["124m"])
@@ -135,6 +137,50 @@ def published() -> str:
         f"| {run.name} | {run.source} | {run.utilisation:.1%} | {run.said} |"
         for run in runs()
     )])  # fmt: skip
+
+
+def one_gpu() -> dict[str, str]:
+    """What was measured on one GPU: tables beside Hugging Face and of whole steps, and what follows from them."""
+    seen = json.loads(ONE_GPU.read_text(encoding="utf-8"))
+    rows = seen["beside Hugging Face"]
+    beside = [
+        "| what | training step | reading | memory at the peak, theirs over ours |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for name, kinds, side in (
+        ("GPT", ["GPT"], "ours"),
+        ("the same, where theirs computes GELU in one operation too", ["GPT, theirs with fused GELU"], "ours"),
+        ("BERT, read out at the masked places", ["BERT", "BERT, 32 padded"], "ours"),
+        ("the same, read out at every place", ["BERT", "BERT, 32 padded"], "ours, all places"),
+        ("ViT", ["ViT"], "ours"),
+    ):
+        of_it = [row for row in rows if row["model"] in kinds and row["side"] == side]
+        beside.append(
+            f"| {name} | {' | '.join(_span([r[key] for r in of_it]) for key in ('step', 'infer', 'memory'))} |"
+        )
+    [command] = [key for key in seen if key.startswith("gpt ")]
+    runs = sorted(seen[command], key=lambda run: min(run["tokens a second"]))
+    steps = [f"| `{command}` | tokens a second | of the chip's peak in bf16 |", "| --- | ---: | ---: |"]
+    for run in runs:
+        how = f"`--precision {run['precision']}{' --compile' if run['compile'] else ''}`"
+        fast = " to ".join(f"{n:,}" for n in (min(run["tokens a second"]), max(run["tokens a second"])))
+        steps.append(f"| {how} | {fast} | {run['share of the peak']:.0%} |")
+    slow, half, compiled = (sum(run["tokens a second"]) / len(run["tokens a second"]) for run in runs)
+    losses = [run["held out"] for run in runs]
+    return {
+        "gpu": seen["machine"],
+        "gpu_beside": "\n".join(beside),
+        "gpu_steps": "\n".join(steps),
+        "gpu_weights": f"{runs[0]['weights'] / 1e6:.0f} million",
+        "gpu_half": f"{half / slow:.1f}",
+        "gpu_compiled": f"{compiled / half:.1f}",
+        "gpu_apart": f"{max(losses) - min(losses):.4f}",
+    }
+
+
+def _span(numbers: list[float]) -> str:
+    low, high = f"{min(numbers):.2f}", f"{max(numbers):.2f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _gigabytes(shapes: list[Shape], processes: int) -> list[str]:
