@@ -90,6 +90,10 @@ def move_all_on_page(page, address: Path) -> dict[str, list]:
     return {cell_of(form): move_all(page, form) for form in page.locator(MOVING).all()}
 
 
+# Not by the address: reveal.js writes the one before into it, up to a second late.
+GO_TO = "id => { const { h, v } = Reveal.getIndices(document.getElementById(id)); Reveal.slide(h, v); }"
+
+
 def move_all_on_slides(page, deck: Path) -> dict[str, list]:
     """Every control of a deck, each on its slide, which stays; and no slide holds more than it can show."""
     page.goto(deck.as_uri())
@@ -99,7 +103,7 @@ def move_all_on_slides(page, deck: Path) -> dict[str, list]:
     found = {}
     for form in page.locator(MOVING).all():
         slide = form.evaluate("form => form.closest('section[data-cell]').id")
-        page.evaluate("slide => { location.hash = `#/${slide}` }", slide)
+        page.evaluate(GO_TO, slide)
         page.locator(f"section.present[id='{slide}']").wait_for()
         page.evaluate("() => { while (Reveal.nextFragment()); }")  # what waited for a guess
         stands = page.evaluate("Reveal.getIndices()")
