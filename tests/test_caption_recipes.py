@@ -29,8 +29,16 @@ def counted(model):
 def test_captioners_and_streams_have_as_many_parameters():
     """captioner, stream."""
     assert abs(counted(ours.captioner(None)) / counted(ours.captioner("dot")) - 1) < 0.01
-    blocks = [counted(ours.stream(kind).blocks) for kind in (OneStream, TwoStreams)]
-    assert blocks[0] == blocks[1]
+    one, two = (ours.reached(ours.stream(kind)) for kind in (OneStream, TwoStreams))
+    assert abs(two / one - 1) < 0.01
+
+
+@pytest.mark.parametrize("kind", [OneStream, TwoStreams])
+def test_so_many_parameters_of_a_stream_get_a_gradient(known, kind):
+    """reached."""
+    model = ours.stream(kind)
+    ours.word_loss(model, next(ours.hidden_words(known, 8))).backward()
+    assert ours.reached(model) == sum(w.numel() for w in model.parameters() if w.grad is not None)
 
 
 def test_bags_are_the_words_of_names():

@@ -56,7 +56,7 @@ def hugging_faces(seed, **text):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_is_hugging_faces(seed):
-    """CLIP, TextTower, ImageTower, quick_gelu: scores, loss and all gradients, for drawn sizes."""
+    """CLIP.forward, ImageTower, quick_gelu: scores, loss and all gradients, for drawn sizes."""
     model = hugging_faces(seed, **({"eos_token_id": 2} if seed == 4 else {}))  # 2: as older configurations say it
     seen = model.config.vision_config
     images = torch.randn(4, seen.num_channels, seen.image_size, seen.image_size, dtype=torch.float64)
@@ -110,7 +110,7 @@ def test_scores_are_scaled_cosines_and_the_scale_begins_at_one_over_the_temperat
 
 
 def test_a_text_stands_where_its_first_end_is():
-    """TextTower: what comes behind it changes nothing, what comes before does."""
+    """TextTower.forward: what comes behind it changes nothing, what comes before does."""
     tower = a_clip().text
     ids = torch.tensor([[3, 4, END, 0, 0], [3, 4, END, 7, END]])
     assert_close(tower(ids)[0], tower(ids)[1])

@@ -72,6 +72,23 @@ def test_in_pairs_every_name_comes_with_two_of_its_images():
         assert right[:32, 32:].diagonal().all() and right.diagonal().all()
 
 
+def test_in_groups_each_chooses_among_its_own_group_alone():
+    """grouped_loss."""
+    known, model = some("train", 16), made(clip)
+    batch = known.images, known.own, known.right[:, known.own]
+    assert_close(main.grouped_loss(model, batch, 16), main.clip_loss(model, batch))
+    halves = [main.clip_loss(model, (known.images[at], known.own[at], known.right[at][:, known.own[at]]))
+              for at in (slice(0, 8), slice(8, 16))]  # fmt: skip
+    assert_close(main.grouped_loss(model, batch, 8), sum(halves) / 2)
+
+
+def test_a_tower_of_words_begins_with_few_of_them():
+    """word_tower."""
+    images = some().images
+    plain, low = made(partial(image_tower, len(WORDS))), made(main.word_tower)
+    assert low(images).sigmoid().mean() < 0.1 < plain(images).sigmoid().mean()
+
+
 def test_words_are_those_of_the_name():
     """word_table: no specials; a sum of logits is the score of a name."""
     table = main.word_table()

@@ -28,7 +28,7 @@ def some(B=3, T=5):
 
 
 def test_it_is_hugging_faces_visual_bert():
-    """OneStream.encode, WordsAndImage: states and gradients; an image's vectors all stand at their place 0."""
+    """OneStream.encode, WordsAndImage.forward: states and gradients; an image's vectors all stand at their place 0."""
     import torch.nn.functional as F
     from transformers import VisualBertConfig, VisualBertModel
 

@@ -32,7 +32,7 @@ def twin(block):
 
 
 def test_a_layer_is_its_formula():
-    """CoLayer, OtherBlock: each looks at what the other was before the layer, then at itself; PyTorch's attention."""
+    """CoLayer.forward, OtherBlock.forward: each at what the other was before, then at itself."""
     torch.manual_seed(0)
     layer = CoLayer(8, 2, d_ff=12).double()
     words, image = torch.randn(3, 5, 8).double(), torch.randn(3, 4, 8).double()

@@ -65,6 +65,14 @@ LOSS = Exercise(
         "F.cross_entropy(scores, right) asks each image for its text; scores.T asks each text. Take the mean.",
     ),
     mistakes=slips("""
+        scale * images @ texts.T -> torch.tensor(scale).exp() * images @ texts.T
+            You take exp of the scale. It comes as the scale itself; the library's log_scale is its logarithm.
+        images, texts = F.normalize(images, dim=-1), F.normalize(texts, dim=-1) -> images, texts = images / images.norm(), texts / texts.norm()
+            You divide by one length of the whole batch. Each row has its own: norm(dim=-1, keepdim=True).
+        return (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2 -> return (scores.log_softmax(1).diagonal().mean() + scores.log_softmax(0).diagonal().mean()) / 2
+            Your minus is forgotten: that is the mean of log p, which training would make small. The loss is -log p.
+        return (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2 -> return F.binary_cross_entropy_with_logits(scores, torch.eye(len(scores)).to(scores))
+            You ask of each pair by itself whether it fits (SigLIP's loss). Here the names of a batch compete: softmax.
         images, texts = F.normalize(images, dim=-1), F.normalize(texts, dim=-1) -> pass
             Your features keep their length, so a long one wins whatever its direction: normalise both.
         F.normalize(texts, dim=-1) -> texts
@@ -135,6 +143,10 @@ ZERO_SHOT = Exercise(
         "Its softmax over the classes, dim=-1, is p.",
     ),
     mistakes=slips("""
+        F.normalize(prompts.mean(dim=1), dim=-1) -> (prompts.mean(dim=1) / prompts.mean(dim=1).norm())
+            You divide by one length of all classes. Each class has its own: norm(dim=-1, keepdim=True).
+        return (scale * images @ classes.T).softmax(dim=-1) -> classes = prompts.mean(dim=1); return (images @ classes.T).softmax(dim=-1)
+            Two things are left out: the mean is not brought back to length 1, and the scale is missing.
         F.normalize(prompts.mean(dim=1), dim=-1) -> prompts.mean(dim=1)
             A mean of directions is shorter than 1: a class whose prompts differ would lose. Normalise it again.
         prompts.mean(dim=1) -> prompts[:, 0]

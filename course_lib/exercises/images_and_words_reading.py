@@ -59,6 +59,8 @@ GRID = Exercise(
         "The context is the sum of weight times place. The map is the weights again as a grid: unflatten(1, (h, w)).",
     ),
     mistakes=slips("""
+        scores = (places @ s[:, :, None])[:, :, 0] -> scores = places @ s.mean(0)
+            You score all images with the mean state of the batch. Each image has a state of its own.
         grid.flatten(2).transpose(1, 2) @ u -> grid.flatten(2).reshape(len(grid), -1, grid.shape[1]) @ u
             reshape cuts the numbers anew and mixes features with places. transpose(1, 2) turns them.
         grid.flatten(2).transpose(1, 2) @ u -> grid.mT.flatten(2).transpose(1, 2) @ u
@@ -151,6 +153,8 @@ CO_ATTENTION = Exercise(
         "Call it for the words with w, and for the image with u and `real`. Give both the words as they came in.",
     ),
     mistakes=slips("""
+        return look(words, image, w, everywhere), look(image, words, u, real) -> row, seen = torch.cat([words, image], 1), torch.cat([real, everywhere], 1); return look(words, row, w, seen), look(image, row, u, seen)
+            In yours each looks at the joined row, itself too: that is one stream. In co-attention it looks at the other.
         return look(words, image, w, everywhere), look(image, words, u, real) -> words = look(words, image, w, everywhere); return words, look(image, words, u, real)
             Your image looks at words that have looked already. Both look at what the other was before.
         return look(words, image, w, everywhere), look(image, words, u, real) -> image = look(image, words, u, real); return look(words, image, w, everywhere), image

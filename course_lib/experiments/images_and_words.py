@@ -16,9 +16,11 @@ from course_lib.attention.block import FeedForward
 from course_lib.data.glyph_names import Named, batches, hits, learned_names, named, names
 from course_lib.experiments import each, experiment
 from course_lib.multimodal.clip import CLIP
+from course_lib.multimodal.contrastive import contrastive_loss
 from course_lib.recipes.glyph_names import (
     BATCH,
     D_MODEL,
+    RATE,
     STEPS,
     WIDTH,
     candidates,
@@ -37,6 +39,7 @@ from course_lib.text.tokenizers import WordTokenizer
 
 HERE = ["default"]  # the instruction set of what is dear
 LOOKS = 5
+WORDS_RATE = 0.02
 
 
 @cache
@@ -124,10 +127,22 @@ def words_scored(model: nn.Module, known: Named, among: Tensor) -> Tensor:
     return logits @ word_table()[among].T
 
 
+def word_tower() -> nn.Module:
+    """CLIP's image tower with a logit for each word, untrained. Most words are in few names: all logits begin low."""
+    tower = image_tower(len(tokenizer()))
+    nn.init.constant_(tower[-1].bias, -4.0)
+    return tower
+
+
+def words_fitted(seed: int, steps: int = STEPS, rate: float = WORDS_RATE) -> tuple[nn.Module, list[float]]:
+    """A classifier of single words, trained, and its shares of validation names on the way, as `fitted` gives them."""
+    return fitted(made(seed, word_tower), seed, words_loss, steps=steps, score=words_scored, lr=rate)
+
+
 @experiment()
 def single_words(seed):
     """Share of images that are named rightly by a classifier of single words: CLIP's image tower, a logit a word."""
-    model, watched = fitted(made(seed, partial(image_tower, len(tokenizer()))), seed, words_loss, score=words_scored)
+    model, watched = words_fitted(seed)
     return judged(partial(words_scored, model)) | {"curve": watched, "weights": counted(model)}
 
 
@@ -171,7 +186,7 @@ def chance(seed):
 def pace(seed):
     """Seconds of one core that a step takes: CLIP by the size of its batch, and the classifier of single words."""
     models = {f"CLIP {batch}": (clip(), clip_loss, batch) for batch in (8, 32, 128)}
-    models["single words 128"] = (image_tower(len(tokenizer())), words_loss, 128)
+    models["single words 128"] = (word_tower(), words_loss, 128)
     optimisers = {name: muon(model) for name, (model, *_) in models.items()}
     taken = {name: [] for name in models}
     for _ in range(12):
@@ -249,6 +264,13 @@ def changes(seed, change):
     }  # fmt: skip
 
 
+@experiment(cpus=HERE)
+def from_one(seed):
+    """Share of images named rightly by a CLIP whose temperature is learned, from 1 on."""
+    model, watched = fitted(made(seed, lambda: CLIP(image_tower(), text_tower(), 1.0)), seed)
+    return judged(partial(scored, model)) | {"curve": watched, "scale": model.log_scale.exp()}
+
+
 BATCHES = {8: 810, 32: 570}  # steps that take about as many seconds as those of `live`, by `pace`
 
 
@@ -256,6 +278,30 @@ BATCHES = {8: 810, 32: 570}  # steps that take about as many seconds as those of
 def by_batch(seed, batch, steps):
     """Share of images named rightly by the size of a batch, at as many steps as `live` and at as many seconds."""
     model, watched = fitted(made(seed), seed, stream=batches(named("train"), batch, seed), steps=steps)
+    return judged(partial(scored, model)) | {"curve": watched, "scale": model.log_scale.exp()}
+
+
+def grouped_loss(model: nn.Module, batch, group: int) -> Tensor:
+    """The loss of a batch in which an image, and a name, choose among those of their own group only; its mean."""
+    images, own, right = batch
+    scores = model(images, name_ids()[own])
+    parts = [slice(n, n + group) for n in range(0, len(own), group)]
+    return torch.stack([contrastive_loss(scores[part, part], right[part, part]) for part in parts]).mean()
+
+
+@experiment(each(group=[8, 32]), cpus=HERE)
+def by_group(seed, group):
+    """Share of images named rightly by a CLIP with batches of 128, in which each chooses among 8 or 32 names only."""
+    model, watched = fitted(made(seed), seed, partial(grouped_loss, group=group))
+    return judged(partial(scored, model)) | {"curve": watched, "scale": model.log_scale.exp()}
+
+
+# A fourth of the images a step, half the rate: the root, as for the noise of a mean. One rate each, chosen beforehand.
+@experiment([{"batch": 8, "rate": RATE / 4}, {"batch": 32, "rate": RATE / 2}], cpus=HERE)
+def by_rate(seed, batch, rate):
+    """Share of images named rightly after small batches at a lower rate, in about as many seconds as `live`."""
+    stream = batches(named("train"), batch, seed)
+    model, watched = fitted(made(seed), seed, stream=stream, steps=BATCHES[batch], lr=rate)
     return judged(partial(scored, model)) | {"curve": watched, "scale": model.log_scale.exp()}
 
 
@@ -291,7 +337,6 @@ def duplicates(seed, index, pairs):
 def longer(seed, steps):
     """Share of images named rightly by the CLIP of `live` and by the classifier of single words, four times as long."""
     model, watched = fitted(made(seed), seed, steps=steps)
-    words, own = fitted(made(seed, partial(image_tower, len(tokenizer()))), seed, words_loss, steps=steps,
-                        score=words_scored)  # fmt: skip
+    words, own = words_fitted(seed, steps)
     return {"CLIP": judged(partial(scored, model)) | {"curve": watched},
             "single words": judged(partial(words_scored, words)) | {"curve": own}}  # fmt: skip

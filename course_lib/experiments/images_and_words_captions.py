@@ -35,6 +35,7 @@ from course_lib.recipes.glyph_captions import (
     judged,
     learned,
     looked_at,
+    reached,
     stream,
     taught_spotter,
     word_loss,
@@ -119,6 +120,20 @@ def writers(seed, attention, deaf):
     model, watched = fitted(seed, attention, deaf)
     results = told(model) | {"curve": watched, "weights": sum(weight.numel() for weight in model.parameters())}
     return results | ({part: results[part] | gaze(model, part) for part in TESTED[:2]} if attention != "none" else {})
+
+
+@experiment(each(attention=["none", "dot"]), cpus=HERE, files=EYES)
+def own_vector(seed, attention):
+    """Shares of letters named rightly by a captioner whose vector is learned with the captions, with a look or without.
+
+    In `writers` it is what the eyes' own classifier reads every word of a name out of, and stays as it is.
+    """
+    torch.manual_seed(seed)
+    model = captioner(None if attention == "none" else "dot")
+    model.begin.reset_parameters()
+    model.begin.requires_grad_(True)
+    model, _ = learned(model, captions(seen("train"), BATCH, seed), caption_loss)
+    return told(model)
 
 
 @experiment(seeds=[0], cpus=HERE, files=EYES)
@@ -228,14 +243,14 @@ STREAMS = {"one": OneStream, "two": TwoStreams}
 def hidden(seed, streams, image):
     """Shares of hidden words, case, letter and mark, filled in rightly beside the image, another one, and none at all.
 
-    streams: one Transformer for both, or two with co-attention, of as many blocks. image: whether it is trained with
-    images; without, what it knows is what words tell of each other.
+    streams: one Transformer for both, or two with co-attention, of as many parameters that learn. image: whether it is
+    trained with images; without, what it knows is what words tell of each other.
     """
     torch.manual_seed(seed)
     known = seen("train")
     known = known if image else known._replace(images=torch.zeros_like(known.images))
     model, _ = learned(stream(STREAMS[streams]), hidden_words(known, BATCH, seed), word_loss)
-    results = {"weights": sum(weight.numel() for weight in model.parameters())}
+    results = {"weights": sum(weight.numel() for weight in model.parameters()), "reached": reached(model)}
     for part in TESTED:
         results[part] = {}
         for word in PARTS_OF_NAMES:

@@ -41,6 +41,7 @@ RATES = {"OneStream": 0.01, "TwoStreams": 0.01}
 CHANNELS, GRID = (16, 32, 64), (8, 8)
 D_WORDS, D_HIDDEN = 64, 96
 D_MODEL, N_HEADS, D_FF = 64, 4, 128
+D_FF_TWO = 42  # of two streams: with it as many numbers learn as in one
 HIDDEN = 0.3  # of the words of a name, one at least
 schedule = partial(cosine, warmup=20)
 
@@ -279,10 +280,21 @@ class Places(PatchEmbedding):
 
 
 def stream(kind: type[nn.Module]) -> nn.Module:
-    """A `OneStream` of four blocks, or a `TwoStreams` of one layer, which has four. [MASK] is the id behind words."""
-    n_layers = 4 if kind is OneStream else 1
+    """A `OneStream` of four blocks, or a `TwoStreams` of two layers, narrower inside. [MASK] is the id behind words.
+
+    Where words alone are asked, nobody reads what the last layer of two streams makes of the image. So it has two
+    layers, or the image would learn nothing from words; and `reached` counts for both about as many that do learn.
+    """
+    n_layers, d_ff = (4, D_FF) if kind is OneStream else (2, D_FF_TWO)
     sizes = (GRID[0] * GRID[1] // 4, len(tokenizer()) + 1, name_ids().shape[1], D_MODEL, N_HEADS, n_layers)
-    return kind(Places(), *sizes, d_ff=D_FF)
+    return kind(Places(), *sizes, d_ff=d_ff)
+
+
+def reached(model: nn.Module) -> int:
+    """How many parameters of a stream the loss of hidden words can move: not those of an image that nobody reads."""
+    unread = [] if isinstance(model, OneStream) else [model.blocks[-1].image_looks, model.blocks[-1].image_own]
+    idle = sum(weight.numel() for part in unread for weight in part.parameters())
+    return sum(weight.numel() for weight in model.parameters()) - idle
 
 
 def mask_id() -> int:
