@@ -159,7 +159,7 @@ def test_the_optimiser_has_every_weight_that_learns_once(make):
         assert not model.begin.weight.requires_grad
         assert torch.equal(model.begin.weight, ours.taught_spotter().see.weight)
     else:
-        assert len(found) == 1 + 4 * 6, "the patches' layer, and four blocks"
+        assert len(found) == 1 + 2 * 4 * 6, "the patches' layer, and of two layers four blocks each"
 
 
 def test_another_image_is_another_letters():
