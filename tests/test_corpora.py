@@ -15,6 +15,7 @@ WITHOUT = {
     "plays": lambda plays: plays.rows("test"),
     "senses": lambda senses: senses.rows(),
     "sounds": lambda sounds: sounds.words("test"),
+    "territories": lambda territories: territories.facts("test"),
     "word_tasks": lambda word_tasks: word_tasks.rows("test"),
 }
 

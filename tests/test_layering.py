@@ -58,6 +58,7 @@ ROOMS = {
     "show.drawings": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.one_vector": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.emblems": Room({"matplotlib"}, {"show.plots"}),
+    "show.summed": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.diagrams": Room({"numpy", "matplotlib"}, {"show.diagrams", "show.drawings", "show.letters", "show.plots"}),
     "show.attention_views": Room({"numpy"}, {"show.attention_views", "show.letters", "show.plots"}),
     "show.attention_views.threads": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),

@@ -20,6 +20,7 @@ from course_lib.data import (
     scenes,
     senses,
     sounds,
+    territories,
     word_tasks,
 )
 from course_lib.data.beside import write_beside
@@ -54,6 +55,7 @@ def readme() -> str:
         play_tasks,
         senses,
         sounds,
+        territories,
     )
     return "\n".join([OPENING, *(corpus.card() for corpus in corpora)])
 

@@ -18,6 +18,7 @@ SHELF = (
     "vision",
     "detection",
     "multimodal",
+    "retrieval",
 )
 
 # Concept files that no single lesson owns; they come before every lesson's own.
@@ -206,6 +207,19 @@ LISTED = (
             "data/glyph_names.py",
             "recipes/glyph_names.py",
             "recipes/glyph_captions.py",
+        ),
+        to_be_written=True,
+    ),
+    Lesson(
+        15,
+        "retrieval",
+        "A memory outside the weights",
+        "Must a model know everything by heart?",
+        (
+            "retrieval/bm25.py",
+            "retrieval/marginal.py",
+            "data/territories.py",
+            "data/territory_wordings.py",
         ),
         to_be_written=True,
     ),

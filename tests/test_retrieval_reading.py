@@ -1,0 +1,217 @@
+"""experiments/retrieval_read*.py, with tiny models: one pass equals many, a memory changes, ties are shared."""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from course_lib.bert.bert import Bert, BertConfig, mean_state
+from course_lib.data import territories
+from course_lib.data.territories import passage, question, say
+from course_lib.data.territory_wordings import WORDINGS
+from course_lib.experiments import retrieval_reader, retrieval_reading
+from course_lib.experiments.retrieval_reader import (
+    EXAMPLES,
+    SEARCHES,
+    TEMPERATURE,
+    WAYS,
+    Memory,
+    ask,
+    asked_with,
+    every_fact,
+    first_of,
+    kind_opening,
+    log_answers,
+    meanings,
+    opening,
+    written,
+)
+from course_lib.language.decoder import Decoder, DecoderConfig
+from course_lib.text.bpe import BPE
+from course_lib.text.wordpiece import WordPiece
+
+TEXTS = [passage(one) for one in every_fact()[:12]]
+ASKED = question(every_fact()[0])
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """A reader and a searcher that have learned nothing, each with its tokenizer: a few layers, drawn from a seed."""
+    torch.manual_seed(0)
+    text = " ".join(EXAMPLES[0][:2]) + "\n".join(TEXTS)
+    bpe, pieces = BPE.train(text, 290), WordPiece.train(text, 100)
+    reader = Decoder(DecoderConfig(len(bpe), 2048, 16, 4, 2, 32, n_kv_heads=2)).double().eval()
+    with torch.no_grad():
+        for part in reader.parameters():
+            part.mul_(8.0)  # else it writes the same token for ever
+    return reader, bpe, Bert(BertConfig(len(pieces.vocab), 128, 16, 2, 2)).eval(), pieces
+
+
+@pytest.fixture(autouse=True)
+def tiny_models(tiny, monkeypatch):
+    """The experiments with the tiny models in the place of the published ones."""
+    monkeypatch.setattr(retrieval_reader, "smollm2", lambda: tiny[:2])
+    monkeypatch.setattr(retrieval_reader, "read_by_minilm", lambda: tiny[2:])
+    retrieval_reader.opened.cache_clear()
+    yield tiny
+    retrieval_reader.opened.cache_clear()
+
+
+def ids_of(bpe, *texts):
+    return torch.cat([bpe.encode(text) for text in texts])
+
+
+def test_the_reader_writes_what_it_would_write_to_each_prompt_alone(tiny_models):
+    """written: kept beginnings and equal lengths together change nothing; the line's end ends an answer."""
+    reader, bpe, *_ = tiny_models
+    begin, prompts = asked_with(TEXTS[:2], ASKED), [asked_with([text], "Why?") for text in (*TEXTS[:7], TEXTS[0])]
+    found = written(begin, prompts)
+    for prompt, line in zip(prompts, found, strict=True):
+        ids = ids_of(bpe, begin, prompt)
+        begun = len(ids)
+        for _ in range(retrieval_reader.LONGEST):
+            ids = torch.cat([ids, reader(ids[None])[0, -1:].argmax(-1)])
+        assert line == bpe.decode(ids[begun:].tolist()).split("\n")[0].strip()
+    assert len(set(found)) > 3 and found[0] == found[-1]
+
+
+def test_log_answers_are_those_of_one_forward_pass(tiny_models):
+    """log_answers: the answer's tokens and the line's end, whatever stands beside it in the batch."""
+    reader, bpe, *_ = tiny_models
+    answers = ["euro", "Bulgarian lev", "1999"]
+    found = log_answers(TEXTS[:2], ASKED, answers)
+    assert found.shape == (2, 3)
+    for k, text in enumerate(TEXTS[:2]):
+        for v, answer in enumerate(answers):
+            begin, end = ids_of(bpe, opening(True), asked_with([text], ASKED)), bpe.encode(f" {answer}\n")
+            logits = reader(torch.cat([begin, end])[None])[0, len(begin) - 1 : -1]
+            wanted = logits.log_softmax(-1)[range(len(end)), end].sum()
+            torch.testing.assert_close(found[k, v], wanted, rtol=0, atol=1e-10)
+
+
+def test_a_text_has_the_vector_that_it_has_alone(tiny_models):
+    *_, searcher, pieces = tiny_models
+    found = meanings(TEXTS)
+    for text, vector in zip(TEXTS, found, strict=True):
+        part = pieces.batch([text])
+        with torch.no_grad():
+            alone = F.normalize(mean_state(searcher(part.ids))[0], dim=0)
+        torch.testing.assert_close(vector, alone, rtol=0, atol=1e-5)
+
+
+def test_a_changed_memory_is_the_memory_of_the_changed_sentences():
+    """Memory.changed: as built anew; what was there before stays as it was."""
+    known = Memory(TEXTS)
+    before = known.vectors.clone()
+    new = passage(every_fact()[3], answer="sea shell")
+    after, anew = known.changed({3: new}), Memory([*TEXTS[:3], new, *TEXTS[4:]])
+    assert after.texts == anew.texts and known.texts == TEXTS and torch.equal(known.vectors, before)
+    torch.testing.assert_close(after.vectors, anew.vectors, rtol=0, atol=1e-6)
+    for search in SEARCHES.values():
+        torch.testing.assert_close(search(after, ASKED), search(anew, ASKED), rtol=0, atol=1e-6)
+    assert "shell" in after.words.found and "shell" not in known.words.found
+
+
+def test_the_searches_find_a_sentence_by_itself():
+    known = Memory(TEXTS)
+    for name, search in SEARCHES.items():
+        assert [first_of(search(known, text))[0] for text in TEXTS] == list(range(len(TEXTS))), name
+    assert first_of(torch.tensor([1.0, 3.0, 3.0, 0.0]), 3) == [1, 2, 0]
+
+
+def test_the_examples_share_no_wording_with_the_memory():
+    """EXAMPLES: no three words in a row are those of a sentence or a question about a territory."""
+
+    def runs(text):
+        words = re.findall(r"\w+", re.sub(r"\{\w+\}", "#", text.lower()).replace("#", "_"))
+        return {run for run in zip(words, words[1:], words[2:], strict=False) if "_" not in run}
+
+    shown = set().union(*(runs(text) for example in EXAMPLES for text in example[:2]))
+    ours = set().union(*(runs(text) for both in WORDINGS.values() for part in both for text in sum(part, ())))
+    assert len(shown) > 30 and len(ours) > 100 and not shown & ours
+    assert all(say(answer, text) and not say(answer, asked) for text, asked, answer in EXAMPLES)
+    for kind in WORDINGS:  # without a passage: what is asked is not told
+        told = kind_opening(kind)
+        assert told.count("Question:") == 5 and "Passage:" not in told
+        assert not any(one.place in told for one in territories.facts("test") if one.kind == kind)
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_question_of_ones_own(how):
+    """ask: five passages, the best first; weights that sum to one; an answer that was written with one of them."""
+    known = Memory(TEXTS)
+    asked = ask(TEXTS[4], how, known)
+    if how == "no passage":
+        assert asked.passages == asked.weights == [] and asked.answer == asked.answer.strip()
+        return
+    assert len(asked.passages) == len(asked.weights) == 5 and asked.passages[0] == TEXTS[4]
+    assert abs(sum(asked.weights) - 1) < 1e-5 and asked.weights == sorted(asked.weights, reverse=True)
+    said = written(opening(True), [asked_with([text], TEXTS[4]) for text in asked.passages])
+    assert asked.answer in (said if how == "sum of five" else said[:1])
+
+
+def test_the_sum_says_what_is_most_probable_over_the_passages():
+    """ask: p(y|x) = sum over z of p(z|x) p(y|x,z), by hand."""
+    known = Memory(TEXTS)
+    asked = ask(ASKED, "sum of five", known)
+    scores = known.vectors @ meanings([ASKED])[0]
+    p_z = (scores.sort(descending=True).values[:5] / TEMPERATURE).softmax(0)
+    torch.testing.assert_close(torch.tensor(asked.weights), p_z)
+    said = list(dict.fromkeys(written(opening(True), [asked_with([text], ASKED) for text in asked.passages])))
+    p_y = (p_z[:, None] * log_answers(asked.passages, ASKED, said).exp()).sum(0)
+    assert asked.answer == said[int(p_y.argmax())]
+
+
+def test_what_cannot_be_asked_is_said():
+    with pytest.raises(ValueError, match="how must be one of 'no passage', 'MiniLM', .*; got 'by heart'"):
+        ask("What?", "by heart")
+    with pytest.raises(ValueError, match="The question is empty"):
+        ask(" ")
+
+
+def test_recall_shares_ties():
+    """recall: whether the right passage is the first, and among five; of tied ones the expected share."""
+    scores = torch.tensor([3.0, 1, 1, 1, 1, 1, 1, 0])
+    assert retrieval_reading.recall(scores, 0) == [1, 1]
+    assert retrieval_reading.recall(scores, 2) == [0, pytest.approx(4 / 6)]
+    assert retrieval_reading.recall(scores, 7) == [0, 0] and retrieval_reading.recall(torch.ones(4), 1) == [0.25, 1]
+
+
+def test_another_places_sentence_holds_the_false_answer():
+    for one in territories.facts("test"):
+        other = retrieval_reading.other_place(one)
+        assert (other.kind, other.answer) == (one.kind, one.false) and other.place != one.place
+        assert every_fact()[retrieval_reading.place_of(one)] == one
+
+
+def test_the_experiments_give_what_they_name(monkeypatch):
+    """Each runs on a small memory, with models that know nothing; what is asked differs by seed."""
+    some = territories.facts("test")[:40]
+    small = Memory([passage(one) for one in some])
+    monkeypatch.setattr(retrieval_reading, "every_fact", lambda: some)
+    monkeypatch.setattr(retrieval_reading, "memory", lambda seed: small)
+    monkeypatch.setattr(retrieval_reading, "other_place", lambda one: one._replace(answer=one.false))
+    monkeypatch.setattr(retrieval_reading, "drawn", lambda split, n, seed: some[seed : seed + 4])
+    monkeypatch.setattr(territories, "facts", lambda split: some)
+    one = retrieval_reading.one_passage(0, words="any words")
+    assert {"the right one", "a falsified one", "another place's", "MiniLM's first", "both's first"} <= one.keys()
+    assert sum(one["questions"].values()) == 4 and 0 <= one["the right one"]["right"] <= 1
+    found = retrieval_reading.found_by(0, words="same words")
+    assert found["passages"] == 40 and 0 < found["BM25"]["at 1"] <= found["BM25"]["at 5"] <= 1
+    sums = retrieval_reading.sums(0, split="test")
+    bits = sums["bits"]
+    assert set(bits) == {"the first", *map(str, retrieval_reading.TEMPERATURES)} and min(bits.values()) > 0
+    assert abs(bits["0.01"] - bits["the first"]) < abs(bits["0.5"] - bits["the first"]) + 1e-6
+    five = retrieval_reading.five_in_one_prompt(0)
+    assert {"as found", "the right one at 1", "the right one at 5", "the right one alone"} <= five.keys()
+    assert set(retrieval_reading.edited(0)) == {"before", "after"}
+    assert set(retrieval_reading.no_passage(0)) == {"the same examples", "of its kind"}
+    assert TEMPERATURE in retrieval_reading.TEMPERATURES
+
+
+def test_the_questions_are_drawn_anew_by_each_seed():
+    first, second = (retrieval_reading.drawn("test", 70, seed) for seed in (0, 1))
+    assert len(set(first)) == 70 and len(set(first) & set(second)) < 35
+    assert retrieval_reading.judged(first, [one.answer for one in first])["right"] == 1
+    assert retrieval_reading.judged(first, ["" for _ in first]) == {"right": 0, "false": 0}
