@@ -39,6 +39,7 @@ from course_lib.multimodal.two_streams import CoLayer, OtherBlock, TwoStreams
 from course_lib.recurrent.language_model import CharRNN
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
+from course_lib.retrieval.learned_search import LearnedSearch, Reader, Retriever, SpelledWords, Tower
 from course_lib.translation import seq2seq
 from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem
 from course_lib.vision.masked_patches import MaskedAutoencoder
@@ -86,6 +87,11 @@ def words_and_image(new: New, B: int) -> tuple:
     return new.vectors(B, 1, 4, 4), new.ids(B, 5), new.allowed(B, 5)
 
 
+def spelled() -> tuple[Tensor, int, int]:
+    """What makes words of pieces: two words, of which one is padding, four rows, 6 wide."""
+    return torch.tensor([[0, 0, 0], [1, 3, 0]]), 4, 6
+
+
 MODELS = {
     LayerNorm: Model(lambda: LayerNorm(4), lambda new, B: (new.vectors(B, 5, 4),)),
     RMSNorm: Model(lambda: RMSNorm(4), lambda new, B: (new.vectors(B, 5, 4),)),
@@ -117,13 +123,20 @@ MODELS = {
         lambda: OtherBlock.from_sizes(6, 2),
         lambda new, B: (new.vectors(B, 5, 6), new.vectors(B, 4, 6), new.allowed(B, 4)),
     ),
+    SpelledWords: Model(lambda: SpelledWords(*spelled()), lambda new, B: (new.ids(B, 5),)),
+    Tower: Model(lambda: Tower(SpelledWords(*spelled()), 5), lambda new, B: (new.ids(B, 5),)),
+    Retriever: Model(lambda: Retriever(*spelled(), 5), lambda new, B: (new.ids(B, 5), new.ids(3, 4))),
+    Reader: Model(
+        lambda: Reader(*spelled(), torch.tensor([1, 1, 0]), 4),
+        lambda new, B: (new.ids(B, 5), new.ids(3, 4), new.ids(B, 2)),
+    ),
 }
 
 OWN_CASES = {
     RNN, CharRNN, AdditiveAttention, ConcatAttention, DotAttention, GeneralAttention, SelfAttention, MultiHead, Block,
     SinusoidalPositions, LearnedPositions, RelativeBias, LinearBias, Transformer, GPT, decoder.Decoder, Bert,
     Classifier, Tagger, MaskedWords, ConvNet, ConvStem, ViT, MaskedAutoencoder, LSTM, GRU, Queries, Anchors, DETR,
-    HeatMap,
+    HeatMap, LearnedSearch,
 }  # fmt: skip
 
 # PyTorch's own LSTM, which is not compiled: lesson 03's translator stands on it, and lesson 11's captioner.

@@ -66,6 +66,10 @@ from course_lib.multimodal.zero_shot import class_features, search, zero_shot
 from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
+from course_lib.retrieval.bm25 import summed_ranks
+from course_lib.retrieval.dense import k_means
+from course_lib.retrieval.learned_search import KeptIndex, LearnedSearch, Reader, Retriever
+from course_lib.retrieval.marginal import lift, log_marginal
 from course_lib.scale.config import configured
 from course_lib.scale.processes import Here
 from course_lib.scale.run import Run
@@ -484,6 +488,26 @@ def images_and_texts():
     places, cosines = search(images, texts, 2)
     p = zero_shot(images, class_features(vectors(3, 2, 4)), 7.0)
     assert places.device == cosines.device == p.device == scores.device
+
+
+@cases(now=(False,), kept=(True,))
+def learned_search(kept):
+    def make():
+        words = torch.arange(8)[:, None], 8, 6
+        return LearnedSearch(Retriever(*words, 5), Reader(*words, torch.arange(2), 4))
+
+    model, questions, passages = there(make), ids(2, 6), ids(5, 4)
+    index = KeptIndex(2)(model, passages) if kept else None
+    log_z, log_y, chosen = model(questions, passages, 3, index)
+    log_p = log_marginal(log_z, log_y)
+    backward(log_p, through=model)
+    assert chosen.device == lift(log_z, log_y[..., 0]).device == log_p.device
+
+
+@case
+def clusters():
+    centres, own = k_means(vectors(6, 3).detach(), 2, 2)
+    assert centres.device == own.device == summed_ranks(vectors(6), vectors(6)).device
 
 
 @cases(vector=(None,), grid=("dot",))

@@ -45,6 +45,8 @@ from course_lib.multimodal.contrastive import contrastive_loss
 from course_lib.recurrent.language_model import CharRNN
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
+from course_lib.retrieval.learned_search import LearnedSearch, Reader, Retriever
+from course_lib.retrieval.marginal import lift, log_marginal
 from course_lib.text.pairs import masked_loss
 from course_lib.vision.convnet import ConvNet, ConvStem
 from course_lib.vision.masked_patches import MaskedAutoencoder, draw_seen
@@ -323,6 +325,25 @@ def test_losses_of_detectors():
 def test_the_contrastive_loss():
     some = [(vectors(b, 11), torch.ones(b, 11, dtype=torch.bool)) for b in SIZES]
     compiles(lambda scores, right: [contrastive_loss(scores, right)[None]], *some)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_search_that_is_learned(kept):
+    class Answered(nn.Module):
+        """Questions to log p of the answers, by three passages of five."""
+
+        def __init__(self):
+            super().__init__()
+            words = torch.arange(8)[:, None], 8, 6
+            self.model = LearnedSearch(Retriever(*words, 5), Reader(*words, torch.tensor([1, 2]), 4))
+
+        def forward(self, questions, passages, index):
+            log_z, log_y, _ = self.model(questions, passages, 3, index)
+            return [log_marginal(log_z, log_y), lift(log_z, log_y[..., 0])]
+
+    some = [(torch.randint(8, (b, 6)), torch.randint(8, (5, 4)), vectors(5, 5).detach() if kept else None)
+            for b in SIZES]  # fmt: skip
+    compiles(Answered().double(), *some)
 
 
 def test_masked_patches():

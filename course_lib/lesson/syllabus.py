@@ -217,9 +217,12 @@ LISTED = (
         "Must a model know everything by heart?",
         (
             "retrieval/bm25.py",
+            "retrieval/dense.py",
             "retrieval/marginal.py",
+            "retrieval/learned_search.py",
             "data/territories.py",
             "data/territory_wordings.py",
+            "recipes/facts.py",
         ),
         to_be_written=True,
     ),

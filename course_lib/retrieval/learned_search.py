@@ -1,0 +1,193 @@
+"""A search that is learned by reading: which passage is right is never said, only what the answer is. Lesson 15.
+
+    p(y | x) = sum over z of p(z | x) p(y | x, z),   p(z | x) = softmax of f(x, z),   f(x, z) = x W_x . z W_z / sqrt(E)
+    (Guu et al., 2020, "REALM", sections 3.1 and 3.2; theirs has no sqrt(E))
+
+Shapes: B questions x, N passages z of the memory, K of them that are read, T words, G pieces of a word, D width of a
+word, E width of a sentence, V answers. Batch first, always. Word 0 and piece 0 are padding.
+"""
+
+import math
+
+import torch
+import torch.nn as nn
+from torch import Tensor
+
+from course_lib.attention.attention import attend, masked_softmax
+from course_lib.attention.block import FeedForward
+from course_lib.attention.norms import LayerNorm
+from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.shapes import check_shapes
+from course_lib.retrieval.marginal import log_passages
+
+
+class SpelledWords(nn.Module):
+    """A word is the mean of its pieces' vectors; a word never met has one too (Bojanowski et al., 2017, section 3.2).
+
+    spelling int64 (words, G): the rows of the table that each word is made of, 0 where there are fewer; a word of
+    nothing but zeros is padding. ids (..., T) -> (..., T, D). Raises ValueError for a spelling that does not fit.
+    """
+
+    def __init__(self, spelling: Tensor, n_rows: int, d_model: int):
+        super().__init__()
+        check_shapes("SpelledWords", spelling=(spelling, "int64 words G"))
+        check_sizes("SpelledWords", n_rows=n_rows, d_model=d_model)
+        _check_spelling(spelling, n_rows)
+        self.register_buffer("spelling", spelling, persistent=False)
+        self.table = nn.Embedding(n_rows, d_model, padding_idx=0)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        pieces = self.spelling[ids]  # (..., T, G)
+        count = (pieces != 0).sum(dim=-1, keepdim=True).clamp(min=1)
+        return self.table(pieces).sum(dim=-2) / count  # (..., T, D)
+
+
+class Tower(nn.Module):
+    """A sentence as one vector: the mean of its words, weighed by attention, and a projection: ids (N, T) -> (N, E).
+
+    The weights are a softmax of one learned number a word, so that the tower can look away from words that all
+    sentences have. `record.capture` hears `weights` (N, T).
+    """
+
+    def __init__(self, words: SpelledWords, width: int):
+        super().__init__()
+        D = words.table.embedding_dim
+        self.words, self.score, self.project = words, nn.Linear(D, 1), nn.Linear(D, width, bias=False)
+        self.weights = nn.Identity()  # a named place where a recorder can listen
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids)  # (N, T, D)
+        weights = self.weights(masked_softmax(self.score(x)[..., 0], ids != 0))  # (N, T)
+        return self.project((weights[..., None] * x).sum(dim=-2))  # (N, E)
+
+
+class Retriever(nn.Module):
+    """Two towers over one table of words: questions (B, T), passages (N, T) -> scores f(x, z) (B, N).
+
+    Each has a projection of its own, W_x and W_z (Guu et al., 2020, section 3.2), so that untrained it finds nothing:
+    with one for both, equal words would find each other from the beginning.
+    """
+
+    def __init__(self, spelling: Tensor, n_rows: int, d_model: int, width: int):
+        super().__init__()
+        check_sizes("Retriever", width=width)
+        words = SpelledWords(spelling, n_rows, d_model)
+        self.question, self.passage = Tower(words, width), Tower(words, width)
+
+    def forward(self, questions: Tensor, passages: Tensor) -> Tensor:
+        return self.compare(self.question(questions), self.passage(passages))
+
+    def compare(self, asked: Tensor, known: Tensor) -> Tensor:
+        """f of vectors (B, E) and (N, E) -> (B, N)."""
+        return asked @ known.T / math.sqrt(known.shape[1])
+
+
+class Reader(nn.Module):
+    """Who reads one passage and answers: questions (B, T), passages (N, T) -> log p(y | x, z) of each pair (B, N, V).
+
+    The question, one vector, looks at the words of the passage (lesson 04's attention); what it fetches is added to it,
+    and the answer is the word whose vector suits the sum best. So it can copy a word out of the passage, and it can
+    also learn by heart which answer belongs to which question, by its feed-forward network. answers int64 (V,): the
+    words that may be answers; max_len: the most words of a passage. It has a table of words of its own.
+    chosen int64 (B, K): the passages that are read for each question -> (B, K, V) only.
+    `record.capture` hears `weights` (N, B, T), for each passage and question.
+    """
+
+    def __init__(self, spelling: Tensor, n_rows: int, d_model: int, answers: Tensor, max_len: int):
+        super().__init__()
+        check_sizes("Reader", max_len=max_len, answers=len(answers))
+        self.words = SpelledWords(spelling, n_rows, d_model)
+        self.register_buffer("answers", answers, persistent=False)
+        self.places = nn.Parameter(torch.zeros(max_len, d_model))
+        self.w_q, self.w_k, self.w_x = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.norm_1, self.norm_2 = LayerNorm(d_model), LayerNorm(d_model)
+        self.feed_forward, self.bias = FeedForward(d_model, 4 * d_model), nn.Parameter(torch.zeros(len(answers)))
+        self.weights = nn.Identity()  # a named place where a recorder can listen
+
+    def forward(self, questions: Tensor, passages: Tensor, chosen: Tensor | None = None) -> Tensor:
+        _check_read(self, questions, passages, chosen)
+        real = (questions != 0)[..., None]  # (B, T, 1)
+        x = (self.words(questions) * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)  # (B, D)
+        z = self.words(passages)  # (N, T, D)
+        keys = self.w_k(z + self.places[: passages.shape[1]])
+        _, weights = attend(self.w_q(x)[None], keys, z, (passages != 0)[:, None])  # (N, B, T)
+        fetched = (self.weights(weights) @ z).transpose(0, 1)  # (B, N, D)
+        if chosen is not None:
+            fetched = fetched.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))  # (B, K, D)
+        h = self.norm_1(self.w_x(x)[:, None] + fetched)
+        h = self.norm_2(h + self.feed_forward(h))
+        logits = h @ self.words(self.answers).T / math.sqrt(h.shape[-1]) + self.bias  # (B, N, V)
+        return logits.log_softmax(dim=-1)
+
+
+class LearnedSearch(nn.Module):
+    """A retriever and a reader: questions (B, T), passages (N, T) -> log p(z | x) (B, K), log p(y | x, z) (B, K, V),
+    which passages these are int64 (B, K), the likeliest first.
+
+    k: how many passages are read, all where None; p(z | x) is then a softmax over these alone (section 3.3).
+    index (N, E): vectors of the passages that were kept from before, by which the k are chosen; their scores are made
+    anew, as in section 3.3. Where None the choice is by vectors of now. temperature: of `log_passages`.
+    Raises what its parts raise, and ValueError for k and an index that do not fit.
+    """
+
+    def __init__(self, retriever: Retriever, reader: Reader):
+        super().__init__()
+        self.retriever, self.reader = retriever, reader
+
+    def forward(
+        self,
+        questions: Tensor,
+        passages: Tensor,
+        k: int | None = None,
+        index: Tensor | None = None,
+        temperature: float = 1.0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        k = len(passages) if k is None else k
+        _check_choice(passages, k, index)
+        asked = self.retriever.question(questions)  # (B, E)
+        scores = self.retriever.compare(asked, self.retriever.passage(passages))  # (B, N)
+        by = scores if index is None else self.retriever.compare(asked, index)
+        chosen = by.detach().topk(k, dim=1).indices  # (B, K)
+        log_z = log_passages(scores.gather(1, chosen), temperature)  # (B, K)
+        return log_z, self.reader(questions, passages, chosen), chosen
+
+
+class KeptIndex:
+    """The vectors of a memory, embedded anew every so many steps: kept(model, passages) -> (N, E), without a gradient.
+
+    Between two renewals the retriever goes on learning, and what is kept grows stale (Guu et al., 2020, section 3.3).
+    """
+
+    def __init__(self, every: int):
+        check_sizes("KeptIndex", every=every)
+        self.every, self.step, self.vectors = every, 0, None
+
+    @torch.no_grad()
+    def __call__(self, model: LearnedSearch, passages: Tensor) -> Tensor:
+        if self.step % self.every == 0:
+            self.vectors = model.retriever.passage(passages)
+        self.step += 1
+        return self.vectors
+
+
+def _check_spelling(spelling: Tensor, n_rows: int) -> None:
+    if visible(spelling) and spelling.numel() and not 0 <= int(spelling.min()) <= int(spelling.max()) < n_rows:
+        raise ValueError(f"A spelling holds rows of the table, 0 to {n_rows - 1}; got others.")
+
+
+def _check_read(reader: Reader, questions: Tensor, passages: Tensor, chosen: Tensor | None) -> None:
+    check_shapes(
+        "Reader",
+        questions=(questions, "int64 B T_q+"),
+        passages=(passages, "int64 N+ T+"),
+        chosen=(chosen, "int64 B K+"),
+    )
+    if passages.shape[1] > len(reader.places):
+        raise ValueError(f"This reader reads passages of up to {len(reader.places)} words; got {passages.shape[1]}.")
+
+
+def _check_choice(passages: Tensor, k: int, index: Tensor | None) -> None:
+    if not 1 <= k <= len(passages):
+        raise ValueError(f"k is how many of the {len(passages)} passages are read, 1 to {len(passages)}; got {k}.")
+    if index is not None and len(index) != len(passages):
+        raise ValueError(f"An index has a vector for each of the {len(passages)} passages; got {len(index)}.")

@@ -1,0 +1,91 @@
+"""retrieval/dense.py: k-means beside scikit-learn's; with all lists read the search is exact; what few probes cost."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from course_lib.multimodal.zero_shot import search
+from course_lib.retrieval.dense import Clusters, k_means
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(("N", "C", "rounds"), [(40, 5, 10), (30, 30, 3), (7, 1, 2), (50, 4, 0)])
+def test_k_means_is_lloyds_algorithm(N, C, rounds):
+    """k_means: the centres that scikit-learn finds from the same beginning in as many rounds."""
+    from sklearn.cluster import KMeans
+
+    vectors = drawn(N, 3)
+    centres, own = k_means(vectors, C, rounds, seeded())
+    first = vectors[torch.randperm(N, generator=seeded())[:C]]
+    if rounds:
+        theirs = KMeans(C, init=first.numpy(), n_init=1, max_iter=rounds, tol=0, algorithm="lloyd").fit(vectors.numpy())
+        assert_close(centres, torch.tensor(theirs.cluster_centers_), atol=1e-10, rtol=0)
+    else:
+        assert_close(centres, first)
+    assert own.tolist() == torch.cdist(vectors, centres).argmin(1).tolist()
+
+
+def test_a_centre_without_vectors_stays():
+    """Two equal vectors drawn as centres: one of them gets nothing."""
+    vectors = torch.tensor([[1.0], [1.0], [1.0]])
+    centres, own = k_means(vectors, 2, 4, seeded())
+    assert centres.isfinite().all() and own.tolist() == [0, 0, 0]
+
+
+def test_all_lists_read_is_the_search_by_brute_force():
+    """Clusters: the same places and scores as when every passage is compared; each passage lies in one list."""
+    vectors, asked = drawn(60, 5), drawn(9, 5, seed=1)
+    index = Clusters(vectors, 7, generator=seeded())
+    assert torch.cat(index.lists).sort().values.tolist() == list(range(60))
+    places, scores = index.search(asked, 4, probes=7)
+    exact, cosines = search(asked, vectors, 4)
+    assert places.equal(exact)
+    assert_close(scores, cosines)
+    assert index.compared == 9 * (7 + 60)
+
+
+def test_few_probes_compare_less_and_find_less():
+    """What is found lies in the lists that are nearest; the share found grows with the probes to all."""
+    vectors, asked = drawn(400, 6), drawn(50, 6, seed=1)
+    index = Clusters(vectors, 20, generator=seeded())
+    exact = search(asked, vectors, 1)[0]
+    found, compared = [], []
+    for probes in (1, 5, 20):
+        found.append((index.search(asked, 1, probes)[0] == exact).double().mean().item())
+        compared.append(index.compared)
+    assert found[0] < found[1] < found[2] == 1.0
+    assert compared[0] < compared[1] < compared[2] == 50 * 420
+    near = torch.cdist(asked, index.centres).argmin(1)
+    for row, place in enumerate(index.search(asked, 1, 1)[0][:, 0].tolist()):
+        assert place in index.lists[near[row]].tolist()
+
+
+def test_lists_that_hold_too_few_leave_places_empty():
+    index = Clusters(torch.tensor([[0.0, 1], [1, 0], [1, 0.1]]), 3, generator=seeded())
+    places, scores = index.search(torch.tensor([[0.0, 2]]), 2)
+    assert places.tolist() == [[0, -1]] and scores[0, 1] == -torch.inf
+    assert_close(scores[0, 0], torch.tensor(2.0))
+
+
+def test_bad_input_is_refused_in_words():
+    vectors = drawn(5, 2)
+    for wrong in ((6, 1), (2, -1)):
+        with pytest.raises(ValueError, match="1 to 5 clusters of 5 vectors"):
+            k_means(vectors, *wrong)
+    with pytest.raises(ValueError, match="n_clusters=0"):
+        k_means(vectors, 0)
+    with pytest.raises(ValueError, match="NaN"):
+        k_means(vectors.log(), 2)
+    index = Clusters(vectors, 2, generator=seeded())
+    for k, probes in ((0, 1), (6, 1), (1, 0), (1, 3)):
+        with pytest.raises(ValueError, match=f"got k={k}, probes={probes}"):
+            index.search(vectors, k, probes)
+    with pytest.raises(ValueError, match="Clusters.search"):
+        index.search(drawn(2, 3))
