@@ -152,5 +152,5 @@ def test_the_card_states_what_the_facts_are():
     assert f"{len(EVERY):,} facts about {len({one.place for one in EVERY})} " in text
     assert territories.checksum() in text
     euro = Counter(one.answer for one in EVERY if one.kind == "money").most_common(1)[0]
-    assert euro[0] == "euro" and f"euro: {euro[1] / sum(one.kind == 'money' for one in EVERY):.2f} |" in text
+    assert euro[0] == "euro" and f"euro: {euro[1] / sum(one.kind == 'money' for one in EVERY):.0%} |" in text
     assert fact("Bulgaria", "money").answer == "Bulgarian lev"  # as the card says of it

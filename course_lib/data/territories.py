@@ -258,4 +258,4 @@ def _card_row(kind: str, parts: dict[str, list[Fact]]) -> str:
     answers = [one.answer for part in parts.values() for one in part if one.kind == kind]
     counts = " | ".join(str(sum(one.kind == kind for one in part)) for part in parts.values())
     often = max(sorted(set(answers)), key=answers.count)
-    return f"| {kind} | {counts} | {len(set(answers))} | {often}: {answers.count(often) / len(answers):.2f} |"
+    return f"| {kind} | {counts} | {len(set(answers))} | {often}: {answers.count(often) / len(answers):.0%} |"
