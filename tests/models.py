@@ -88,8 +88,8 @@ def words_and_image(new: New, B: int) -> tuple:
 
 
 def spelled() -> tuple[Tensor, int, int]:
-    """What makes words of pieces: two words, of which one is padding, four rows, 6 wide."""
-    return torch.tensor([[0, 0, 0], [1, 3, 0]]), 4, 6
+    """What makes words of pieces: two words of three pieces, four rows, 6 wide."""
+    return torch.arange(6).view(2, 3) // 2, 4, 6
 
 
 MODELS = {
@@ -127,7 +127,7 @@ MODELS = {
     Tower: Model(lambda: Tower(SpelledWords(*spelled()), 5), lambda new, B: (new.ids(B, 5),)),
     Retriever: Model(lambda: Retriever(*spelled(), 5), lambda new, B: (new.ids(B, 5), new.ids(3, 4))),
     Reader: Model(
-        lambda: Reader(*spelled(), torch.tensor([1, 1, 0]), 4),
+        lambda: Reader(*spelled(), torch.arange(2), 4),
         lambda new, B: (new.ids(B, 5), new.ids(3, 4), new.ids(B, 2)),
     ),
 }
