@@ -9,11 +9,12 @@ from course_lib.experiments import record
 from course_lib.lesson.syllabus import LISTED
 
 RECORDED = {path.stem for path in record.RECORDS.glob("*.json")}
-BEGUN = {part for lesson in LISTED if lesson.to_be_written for part in record.parts(lesson.slug)}
+BEGUN = {stem for one in LISTED if one.to_be_written for stem in command.slugs() if stem.startswith(one.slug)}
 
 
 def test_every_lesson_with_experiments_has_a_record_and_no_other_has():
-    assert RECORDED == set(command.slugs())
+    assert RECORDED <= set(command.slugs())
+    assert set(command.slugs()) - RECORDED <= BEGUN  # a lesson that is being written may not have run them yet
     assert {part for lesson in LISTED for part in record.parts(lesson.slug)} == RECORDED
 
 

@@ -1,0 +1,97 @@
+"""Lesson 15's experiments: what each setting changes, what is recorded, words and clusters beside what is learned."""
+
+import pytest
+import torch
+
+from course_lib.experiments import retrieval as main
+from course_lib.recipes.facts import SHELVES, World, names, names_of, pair_loss, search_model, taught
+
+
+def untrained(seed=0):
+    torch.manual_seed(seed)
+    return search_model()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Experiments of eight steps: what they give has its form, and no number says anything."""
+    monkeypatch.setattr(main, "taught", lambda *given, **how: taught(*given[:3], **how | {"steps": 8}))
+    monkeypatch.setattr(main, "recall_and_answers", lambda *_, **__: (0.25, 0.5))
+
+
+def test_all_names_are_the_training_part():
+    assert len(names_of("train")) == main.ALL
+
+
+def test_what_is_judged_are_shares_and_chance_finds_one_of_64():
+    found = main.judged(untrained(), World("train", 0), 0)
+    shares = [*(share for name, share in found.items() if name != "moved"), *found["moved"].values()]
+    assert all(0 <= share <= 1 for share in shares)
+    assert found["recall"] < 0.06 and found["recall, all"] < 0.04 and found["answers"] < 0.06
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_labelled_pairs_alone_teach_the_search_without_answers(added):
+    """labelled_loss: not added, the gradient of the search is that of the pairs; added, the answers' comes to it."""
+    model, batch = untrained(), World("train", 0).batch(8, 8)
+    weight = model.retriever.question.project.weight
+    (by_pairs,) = torch.autograd.grad(pair_loss(model, batch), weight)
+    main.labelled_loss(model, batch, added).backward()
+    assert torch.allclose(weight.grad, by_pairs, atol=1e-9) is not added
+    assert model.reader.w_k.weight.grad.any()
+
+
+def test_bm25_needs_the_name_as_it_is_written():
+    """words_alone: with the name in both it finds the passage; without it the other words say nothing of whom."""
+    found = main.words_alone(0)
+    assert found["recall"] > 0.9 and found["recall, misspelt"] < 0.1
+
+
+def test_who_knows_by_heart_says_the_old_shelf_and_who_reads_the_new_one():
+    """moved: by a model that gives each name the shelf that stood in the first world, and by one that reads."""
+
+    class ByHeart:
+        def __init__(self, world, reads):
+            self.world, self.reads, self.before = world, reads, dict(world.shelf)
+
+        def __call__(self, questions, passages):
+            known = self.world.shelf if self.reads else self.before
+            number = main.vocabulary().number
+            log_y = torch.full((len(questions), 1, len(SHELVES)), -9.0)
+            for row, question in enumerate(questions.tolist()):
+                (name,) = (name for name in self.world.names if number[name] in question)
+                log_y[row, 0, SHELVES.index(known[name])] = 0.0
+            return torch.zeros(len(questions), 1), log_y, None
+
+    for reads in (True, False):
+        world = World("train", 0)
+        found = main.moved(ByHeart(world, reads), world)
+        assert found["new" if reads else "old"] == 1.0 and found["old" if reads else "new"] < 0.1
+
+
+def test_clusters_are_asked_about_every_name():
+    vectors, asked = main.every_sentence(untrained(), 0)
+    assert vectors.shape == (6 * len(names()), 64) and asked.shape == (len(names()), 64)
+    assert not vectors.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("experiment", "variant", "more"),
+    [
+        (main.live, {}, {"weights"}),
+        (main.cut, {"change": 0.0, "most": 64}, set()),
+        (main.by_change, {"change": 0.01, "most": 64}, set()),
+        (main.labelled, {"added": True, "most": 64}, set()),
+        (main.by_k, {"k": 2, "warm": 4}, set()),
+        (main.by_memory, {"n_passages": 8}, set()),
+        (main.stale, {"every": 3}, {"right among 4"}),
+        (main.languages, {"language": "ka"}, {"names"}),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_an_experiment_gives_its_numbers(quick, experiment, variant, more):
+    found = experiment(0, **variant)
+    told = {"recall", "answers", "recall, all", "recall, train", "answers, train", "recall, misspelt", "curve", "moved"}
+    assert set(found) == told | more
+    assert found["recall"] == 0.25 and found["answers"] == 0.5
+    assert set(found["curve"]) == {0.25}
