@@ -72,7 +72,10 @@ def ways(model: CLIP, task: str) -> dict[str, Callable[[Tensor], Tensor]]:
 
 @torch.no_grad()
 def by_prompts(model: CLIP, task: str, part: str) -> dict:
-    """Shares of a part's images whose class is told rightly; "alone": of those whose names are all of one class."""
+    """Shares of a part's images whose class is told rightly; "alone": of those whose names are all of one class.
+
+    "balanced": the mean of the classes' own shares among these, 1 / K for whoever always says the same.
+    """
     known = named(part)
     right = known.right.float() @ class_of_names(task) > 0  # (N, K)
     alone, x = right.sum(1) == 1, features(model, "image", known.images)
@@ -82,6 +85,8 @@ def by_prompts(model: CLIP, task: str, part: str) -> dict:
         answers = way(x).argmax(1)
         said = right.gather(1, answers[:, None])[:, 0].double()
         found |= {name: said.mean(), f"{name}, alone": said[alone].mean()}
+        of_class = [said[alone & right[:, k]].mean() for k in range(right.shape[1])]
+        found[f"{name}, balanced"] = torch.stack(of_class).mean()
         found[f"{name}, says"] = F.one_hot(answers, right.shape[1]).double().mean(0)
     return found
 
