@@ -3,7 +3,7 @@
 `python -m course_lib.recipes.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes
 the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
 code from it. Recipes stand in `plays`, `images`, `sounds`,
-`glyphs`, `glyph_captions` and `glyph_fillers`.
+`glyphs`, `glyph_captions` and `glyph_writers`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from torch import nn
 
 from course_lib.data.beside import beside, write_beside
 from course_lib.recipes.glyph_captions import SPOTTERS
-from course_lib.recipes.glyph_fillers import FILLERS
+from course_lib.recipes.glyph_writers import WRITERS
 from course_lib.recipes.glyphs import GLYPHS
 from course_lib.recipes.images import IMAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
@@ -35,7 +35,7 @@ RECIPES = PLAYS | IMAGES
 RECIPES.update(SPEAKERS)  # apart, so that records that read other stored models stay those of today's code
 RECIPES.update(GLYPHS)
 RECIPES.update(SPOTTERS)
-RECIPES.update(FILLERS)
+RECIPES.update(WRITERS)
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
