@@ -208,7 +208,6 @@ LISTED = (
             "recipes/glyph_names.py",
             "recipes/glyph_captions.py",
         ),
-        to_be_written=True,
     ),
     Lesson(
         15,
