@@ -3,7 +3,7 @@
 A lesson takes minutes. Where its tests in JupyterLab follow, nbval gets a kernel of that JupyterLab, with a student's
 folder and home. After every cell has passed, the kernel stays alive, and the notebook that JupyterLab opens holds what
 this run has shown. After anything less the kernel is ended, and those tests run the notebook themselves. Where none
-follow (notebooks alone, no Chromium, the first page), the kernel is nbval's own, and ends with the notebook.
+follow (notebooks alone, no Chromium, the first two notebooks), the kernel is nbval's own, and ends with the notebook.
 
 Either draws what the controls show; after a whole run that is kept, and the pages and slides made afterwards move.
 """

@@ -1,12 +1,8 @@
 """What a student does in a lesson that is open in JupyterLab: run it, move its controls, answer its questions."""
 
 import json
-from contextlib import contextmanager
 
 from course_lib.exercises import find_quiz
-
-from .conftest import is_here, watched_page
-from .lab import Notebook
 
 # From the key to the new picture, as the page sees it.
 WATCH = """cell => {
@@ -19,25 +15,6 @@ WATCH = """cell => {
     watch.observe(shown, {childList: true, subtree: true, attributes: true})
   })
 }"""
-
-
-@contextmanager
-def after_its_run(path, lab, chromium, errors, again=False):
-    """A lesson, open after what one_run.py left here, or, where it left nothing or `again`, after "Run All Cells".
-
-    What the page complains of goes into `errors`.
-    """
-    has_run = path.name in lab.have_run and not again
-    if not has_run:
-        lab.end_kernels()  # one that ran half of it
-        forget_counts(path)
-    with watched_page(chromium, is_here, errors) as page:
-        page.goto(lab.first_page.replace("00_start_here.ipynb", path.name) + "&reset")
-        notebook = Notebook(page, path)
-        if not has_run:
-            notebook.run_many("Run All Cells", patience=800_000)
-        yield notebook
-    lab.end_kernels()
 
 
 def forget_counts(path):
@@ -91,8 +68,6 @@ def move_to_both_ends(lesson, name):
         control.focus()
         seen = {state(control)}
         for key in ("End", "Home", "End"):
-            if ends(control) <= seen:
-                break  # it began at an end
             before, picture = state(control), source(cell)
             cell.evaluate(WATCH)
             lesson.page.keyboard.press(key)

@@ -16,7 +16,7 @@ from course_lib.publish import frames
 from .conftest import is_here, watched_page
 from .lab import PATIENCE, ROOT, Notebook, serving
 from .reader import move_without_a_kernel
-from .student import WATCH, after_its_run, answer, bare, move_to_both_ends, right_and_wrong, source, unfinished
+from .student import WATCH, answer, bare, forget_counts, move_to_both_ends, right_and_wrong, source, unfinished
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -36,12 +36,17 @@ def errors():
     return []
 
 
-@pytest.fixture(scope="module", params=[LESSON], ids=lambda name: name.removesuffix(".ipynb"))
-def lesson(request, lab, chromium, errors):
-    """Lesson 01 after its run, one kernel for the tests of this file."""
-    path = lab.folder / "notebooks" / request.param
-    with after_its_run(path, lab, chromium, errors) as notebook:
+@pytest.fixture(scope="module")
+def lesson(lab, chromium, errors):
+    """Lesson 01, run to the end by "Run All Cells"; one kernel for the tests of this file."""
+    path = lab.folder / "notebooks" / LESSON
+    forget_counts(path)
+    with watched_page(chromium, is_here, errors) as page:
+        page.goto(lab.first_page.replace("00_start_here.ipynb", LESSON) + "&reset")
+        notebook = Notebook(page, path)
+        notebook.run_many("Run All Cells", patience=800_000)
         yield notebook
+    lab.end_kernels()
 
 
 def test_the_lab_opens_on_the_start_page_and_asks_nothing(lab, page_offline, console_errors):
@@ -88,6 +93,19 @@ def test_an_exercise_names_the_mistake_and_then_is_right(lesson, errors):
     verdict = lesson.run("exercise-step", RIGHT_STEP)
     assert "my_step: right." in verdict and "1 of 6 exercises" in verdict
     assert errors == []
+
+
+def test_notes_stay_folded_when_all_cells_are_run(lesson):
+    """JupyterLab itself unfolds a Markdown cell that is run, whatever its metadata say."""
+    minutes = {
+        cell["id"]: lesson.cell(cell["id"]).locator(".jp-RenderedMarkdown").get_by_text("Minutes.") for cell in NOTES
+    }
+    assert [name for name, text in minutes.items() if text.is_visible()] == []
+    first = NOTES[0]["id"]
+    lesson.cell(first).locator("summary").click()
+    assert minutes[first].is_visible(), "an instructor can open them"
+    lesson.cell(first).locator("summary").click()
+    assert minutes[first].is_hidden()
 
 
 def test_what_is_solved_outlives_the_kernel(lab, page_offline, console_errors):

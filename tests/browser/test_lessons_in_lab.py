@@ -1,6 +1,6 @@
 """Every lesson after the first in JupyterLab: it runs to its end, its controls move, its answers count.
 
-Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py.
+Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py, and always run by "Run All Cells".
 """
 
 import re
@@ -12,25 +12,32 @@ from course_lib.lesson.sources import source_of
 from course_lib.lesson.syllabus import LESSONS
 from course_lib.publish import frames
 
-from .lab import ROOT
+from .conftest import is_here, watched_page
+from .lab import ROOT, Notebook
 from .reader import move_without_a_kernel
-from .student import after_its_run, answer, move_to_both_ends, right_and_wrong, unfinished
+from .student import answer, forget_counts, move_to_both_ends, right_and_wrong, unfinished
 
 pytestmark = pytest.mark.timeout(900)
 
 WRITTEN = [lesson.notebook for lesson in LESSONS if (ROOT / "notebooks" / lesson.notebook).exists()]
 
 
-RUN_ALL = "02_lstm_gradient_flow.ipynb"  # by "Run All Cells", as a student would, whatever nbval left: the quickest
-
-
 @pytest.fixture(scope="module", params=WRITTEN[2:], ids=lambda name: name.removesuffix(".ipynb"))
 def lesson(request, lab, chromium):
-    """A lesson after its run; `errors` are those of its page."""
+    """A lesson after its run: what one_run.py left here, or "Run All Cells"; `errors` are those of its page."""
     path, errors = lab.folder / "notebooks" / request.param, []
-    with after_its_run(path, lab, chromium, errors, again=request.param == RUN_ALL) as notebook:
+    has_run = path.name in lab.have_run
+    if not has_run:
+        lab.end_kernels()  # one that ran half of it
+        forget_counts(path)
+    with watched_page(chromium, is_here, errors) as page:
+        page.goto(lab.first_page.replace("00_start_here.ipynb", path.name) + "&reset")
+        notebook = Notebook(page, path)
         notebook.errors = errors
+        if not has_run:
+            notebook.run_many("Run All Cells", patience=800_000)
         yield notebook
+    lab.end_kernels()
 
 
 def tagged(lesson, tag):
@@ -74,22 +81,6 @@ def test_every_control_moves_on_the_page_and_on_slides(lesson, chromium, tmp_pat
         record_property(moved, f"{milliseconds:.0f} ms")
         print(f"{lesson.path.stem}, {moved}: {milliseconds:.0f} ms")
     assert lesson.errors == []
-
-
-def test_notes_are_folded_and_open(lesson):
-    """JupyterLab itself unfolds a Markdown cell that is run, whatever its metadata say."""
-    notes = [
-        name
-        for name, cell in lesson.cells.items()
-        if cell["metadata"].get("slideshow", {}).get("slide_type") == "notes"
-    ]
-    minutes = {name: lesson.cell(name).locator(".jp-RenderedMarkdown").get_by_text("Minutes.") for name in notes}
-    assert [name for name, text in minutes.items() if text.is_visible()] == []
-    first = notes[0]
-    lesson.cell(first).locator("summary").click()
-    assert minutes[first].is_visible(), "an instructor can open them"
-    lesson.cell(first).locator("summary").click()
-    assert minutes[first].is_hidden()
 
 
 def test_every_live_view_draws_its_lines(lesson):
