@@ -72,9 +72,40 @@ USES = Investigation(
         "I trained with three seeds at least, show the range, and said what result would change my mind.",
     ),
     answer="""
-        TO BE WRITTEN from the record of `by_change` and `cut`: recall and answers by the number of facts and by the
-        share that changes in a step (mean and range), answers on false passages, what follows, what would change my
-        mind, what is not shown.
+        **The question.** A right answer has two sources: the passage, or weights that know the fact. They part where
+        the passage says something else than the weights know. So every book of the training names is moved, no step
+        is taken, and it is counted how often the answer names the new shelf, and how often the old one.
+
+        **The prediction.** What decides is which way is shorter: few facts that stay are learned by heart before the
+        search has begun; many facts, or facts that move, are looked up.
+
+        **What came out.** Sixty-four names, 200 steps, five trainings each, from the record: mean and (range).
+
+        | share that changes in a step | right, training names | after the move: new shelf | old shelf |
+        |:--|:--|:--|:--|
+        | all | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 0.01 (0.00 to 0.03) |
+        | a tenth | 0.95 (0.77 to 1.00) | 0.95 (0.78 to 1.00) | 0.01 (0.00 to 0.03) |
+        | a hundredth | 0.71 (0.61 to 0.77) | 0.01 (0.00 to 0.03) | 0.70 (0.61 to 0.77) |
+        | a thousandth | 0.99 (0.98 to 0.99) | 0.00 (0.00 to 0.02) | 0.98 (0.95 to 0.98) |
+        | none | 1.00 (1.00 to 1.00) | 0.00 (0.00 to 0.00) | 0.99 (0.95 to 1.00) |
+
+        The first row and the last are right about as often, and come from different sources. New names tell the same:
+        the right passage is first in 0.63 (0.58 to 0.67) and 0.01 (0.01 to 0.02). One change in a hundred is too few
+        to look up, and enough to be wrong in three of ten.
+
+        **More facts, none of which changes.** After the move the new shelf is named with 128 names in 0.18
+        (0.03 to 0.36), with 256 in 0.68 (0.58 to 0.80), with 412 in 0.87 (0.81 to 0.94); the old one in 0.58
+        (0.17 to 0.95), 0.07 (0.03 to 0.12) and 0.03 (0.00 to 0.06). So it is no switch: between them trainings differ,
+        and one model answers from both.
+
+        **The control.** With no gradient to the search, 64 facts that never change are right in 1.00, and after the
+        move the old shelf is said in 1.00: the search was not needed for any of it.
+
+        **What would change my mind.** A world of 412 facts that never change in which, after longer training, the old
+        shelves are said again: then looking up is not the shorter way, only the earlier one.
+
+        **What is not shown.** Longer training, other sizes of the reader, and whether a model that knows a fact by
+        heart would take up the search when facts begin to move.
     """,
 )
 INVESTIGATIONS = [USES]
