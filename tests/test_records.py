@@ -9,7 +9,9 @@ from course_lib.experiments import record
 from course_lib.lesson.syllabus import LISTED
 
 RECORDED = {path.stem for path in record.RECORDS.glob("*.json")}
-BEGUN = {stem for one in LISTED if one.to_be_written for stem in command.slugs() if stem.startswith(one.slug)}
+BEGUN = {
+    stem for one in LISTED if one.to_be_written for stem in command.slugs() if f"{stem}_".startswith(f"{one.slug}_")
+}
 
 
 def test_every_lesson_with_experiments_has_a_record_and_no_other_has():

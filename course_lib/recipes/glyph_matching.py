@@ -1,10 +1,10 @@
 """Does this name belong to this picture? One Transformer for both is asked, and CLIP chooses what it is taught with.
 
-    model, _ = learned(Matcher(), pairs(known, rivals(known, learned_names(), scores)), match_loss)
+    model, _ = learned(Matcher(), pairs(known, rivals(known, among, scores)), match_loss)
 
-The head and the question are BERT's next sentence beside an image (Lu et al., 2019, section 2.3; Chen et al., 2020,
-"UNITER"); wrong names that are hard to tell are those that two towers think likely (Li et al., 2021, "ALBEF",
-section 3.2). Lesson 11, laboratory.
+The question is ViLBERT's (Lu et al., 2019, section 2.3), the head, one layer upon the first state, UNITER's (Chen et
+al., 2020); wrong names that are hard to tell are those that two towers think likely (Li et al., 2021, "ALBEF", section
+3.2). Lesson 11, laboratory.
 """
 
 from collections.abc import Iterator

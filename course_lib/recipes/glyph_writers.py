@@ -91,33 +91,26 @@ class FillerRecipe(WriterRecipe):
         return f"filled in rightly, with names and in faces never seen: {', '.join(parts)}"
 
 
+HOW = {"steps": STEPS, "batch": BATCH, "optimiser": every_matrix, "warmup": 20, "look": 100}
 WRITERS = {
     "names_writer": WriterRecipe(
         "LSTM with attention that writes a letter's name",
         Captioner,
         (),
         lr=RATE,
-        steps=STEPS,
-        batch=BATCH,
         batches=captions,
         loss=caption_loss,
         accuracy=written_rightly,
-        optimiser=every_matrix,
-        warmup=20,
-        look=100,
+        **HOW,
     ),
     "names_filler": FillerRecipe(
         "Transformer of two streams that fills in a hidden word of a letter's name",
         TwoStreams,
         (),
         lr=RATES["TwoStreams"],
-        steps=STEPS,
-        batch=BATCH,
         batches=hidden_words,
         loss=word_loss,
         accuracy=filled_in,
-        optimiser=every_matrix,
-        warmup=20,
-        look=100,
+        **HOW,
     ),
 }
