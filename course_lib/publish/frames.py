@@ -1,6 +1,6 @@
 """The pictures of controls, drawn beforehand: taken out of a run, kept, and put under sliders that need no kernel.
 
-`make frames`, `make notebooks` and `make test` draw them. They are kept in build/frames, a file a notebook, under a
+`make frames` and `make notebooks` draw them. They are kept in build/frames, a file a notebook, under a
 name that tells the notebook's code, the library's and the lesson's record: what other code has drawn is not found.
 """
 
@@ -102,7 +102,7 @@ def standing(paths: list[Path]) -> list[str]:
 def told_of(paths: list[Path]) -> str:
     """One line: the numbers of the notebooks at `paths` whose controls stand still, and what to run; "" if none do."""
     found = ", ".join(name[:2] for name in standing(paths))
-    return found and f"Controls stand still in {found}: `make frames` (or `make test`), then this again, moves them."
+    return found and f"Controls stand still in {found}: `make frames`, then this again, moves them."
 
 
 def set_moving(notebook: NotebookNode, name: str, found: dict[str, dict] | None, folder: Path) -> None:

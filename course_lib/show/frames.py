@@ -7,19 +7,20 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import product
 from math import floor, prod
 from typing import NamedTuple
 
 import numpy as np
 
-from course_lib.show.plots import Picture
+from course_lib.show.plots import Picture, quickly
 
 MIME = "application/vnd.unrolled.frames+json"
 ASKED = "COURSE_FRAMES"  # set while the pages' and slides' pictures are drawn; a student's run draws none
+UNDER_TEST = "few"  # its value where fewer are enough, and coarser ones: every menu, the ends and start of each slider
 STANDS = '<p style="margin:.2em 0;opacity:.8">Still picture. Run the cell to move: '  # what is under a control's still
-ALONE, TOGETHER = 24, 60  # positions of one slider, and of all that a control has; menus are taken whole
+ALONE, TOGETHER, FEW = 24, 60, 8  # positions of one slider, of all that a control has, and under test; menus are whole
 
 
 class Axis(NamedTuple):
@@ -33,19 +34,19 @@ class Axis(NamedTuple):
     start: int
 
 
-def axes(controls: dict[str, tuple]) -> list[Axis]:
+def axes(controls: dict[str, tuple], together: int = TOGETHER) -> list[Axis]:
     """The controls of `explore`, each with the positions to be drawn.
 
     A slider with more positions than there is room for is sampled evenly, its ends and its start among them. Where
     there are too many together, the longest slider gives way first.
     """
-    rooms = dict.fromkeys(controls, ALONE)
+    rooms = dict.fromkeys(controls, min(ALONE, together))
     while True:
         along = [_axis(name, spec, rooms[name]) for name, spec in controls.items()]
         longest = max(
             (axis for axis in along if axis.kind == "slider"), key=lambda axis: len(axis.values), default=None
         )
-        full = prod(len(axis.values) for axis in along) > TOGETHER
+        full = prod(len(axis.values) for axis in along) > together
         if not full or longest is None or rooms[longest.name] == 2:
             return along
         rooms[longest.name] = max(2, min(rooms[longest.name], len(longest.values)) - 1)
@@ -101,9 +102,10 @@ def frames(draw: Callable[..., Picture], controls: dict[str, tuple]) -> dict:
 
     The last axis moves fastest. A picture is {"png": base64, "alt", "width"}, or {"says": why there is none}.
     """
-    began, along = time.perf_counter(), axes(controls)
+    few = os.environ.get(ASKED) == UNDER_TEST
+    began, along = time.perf_counter(), axes(controls, FEW if few else TOGETHER)
     grid = product(*(axis.values for axis in along))
-    with _undisturbed():
+    with _undisturbed(), quickly() if few else nullcontext():
         made = [drawn(draw, dict(zip(controls, point, strict=True))) for point in grid]
     return {
         "axes": [{"label": axis.label, "kind": axis.kind, "shown": axis.shown, "start": axis.start} for axis in along],

@@ -53,7 +53,7 @@ class Server:
             | settings
             | {
                 "COURSE_HOME": str(self.home),
-                "COURSE_FRAMES": "1",  # what the controls draw is looked at on pages and slides too
+                "COURSE_FRAMES": "few",  # what the controls draw is looked at on pages and slides too
                 "IPYTHONDIR": str(folder / "ipython"),
                 "JUPYTER_CONFIG_DIR": str(folder / "config"),
                 "JUPYTER_DATA_DIR": str(folder / "data"),

@@ -5,7 +5,7 @@ folder and home. After every cell has passed, the kernel stays alive, and the no
 this run has shown. After anything less the kernel is ended, and those tests run the notebook themselves. Where none
 follow (notebooks alone, no Chromium, the first two notebooks), the kernel is nbval's own, and ends with the notebook.
 
-Either draws what the controls show; after a whole run that is kept, and the pages and slides made afterwards move.
+Either draws some of what the controls show, for the tests that move them on a page and on slides.
 """
 
 import os
@@ -19,8 +19,7 @@ from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbFile
 
 from course_lib.lesson.syllabus import IN_WRITING
-from course_lib.publish import frames, measured
-from course_lib.show.frames import ASKED, MIME
+from course_lib.show.frames import ASKED, UNDER_TEST
 
 from .lab import STARTING, Server, lab_of
 
@@ -94,18 +93,14 @@ class NotebookRun(IPyNbFile):
 
     def setup(self):
         self.failed_before = self.session.testsfailed
-        self.drawn_at = frames.kept_at(self.nb, self.path.name)  # what is changed while it runs is not what has drawn
         if not self._is_followed():
-            with mock.patch.dict(os.environ, {ASKED: "1"}):
+            with mock.patch.dict(os.environ, {ASKED: UNDER_TEST}):
                 return super().setup()
         self.kernel = RunningInLab(lab_of(self.config), self.path.name, STARTING)
         self.setup_sanitize_files()
 
     def teardown(self):
-        is_whole = self._is_whole()
-        if is_whole and self.path.parent == measured.NOTEBOOKS:
-            frames.keep(self.drawn_at, self._drawn())
-        if isinstance(self.kernel, RunningInLab) and is_whole:
+        if isinstance(self.kernel, RunningInLab) and self._is_whole():
             self._hand_over(lab_of(self.config))
         else:
             super().teardown()
@@ -128,15 +123,6 @@ class NotebookRun(IPyNbFile):
         ran = [cell for cell in self._cells() if cell.test_outputs is not None]
         written = sum(cell.cell_type == "code" for cell in self.nb.cells)
         return len(ran) == written and self.session.testsfailed == self.failed_before
-
-    def _drawn(self) -> dict:
-        """What this run has drawn for the controls, by cell id."""
-        return {
-            item.cell.id: output.data[MIME]
-            for item in self._cells()
-            for output in item.test_outputs or ()
-            if MIME in output.get("data", {})
-        }
 
     def _hand_over(self, lab: Server):
         """Leave the kernel alone, and give JupyterLab the notebook as this run shows it: live, as after a reload."""
