@@ -45,6 +45,8 @@ def test_bm25_needs_the_name_as_it_is_written():
     """words_alone: with the name in both it finds the passage; without it the other words say nothing of whom."""
     found = main.words_alone(0)
     assert found["recall"] > 0.9 and found["recall, misspelt"] < 0.1
+    assert found["threes"] > 0.9 and found["threes, misspelt"] > 0.4, "threes of letters survive a missing one"
+    assert main.in_threes("On Mu?") == "0on1 0on on1 0mu1 0mu mu1"
 
 
 def test_who_knows_by_heart_says_the_old_shelf_and_who_reads_the_new_one():

@@ -19,6 +19,7 @@ from course_lib.experiments.retrieval_reader import (
     Memory,
     ask,
     asked_with,
+    crowded_opening,
     every_fact,
     first_of,
     kind_opening,
@@ -199,15 +200,35 @@ def test_the_experiments_give_what_they_name(monkeypatch):
     assert sum(one["questions"].values()) == 4 and 0 <= one["the right one"]["right"] <= 1
     found = retrieval_reading.found_by(0, words="same words")
     assert found["passages"] == 40 and 0 < found["BM25"]["at 1"] <= found["BM25"]["at 5"] <= 1
+    assert abs(sum(found["MiniLM"]["first"].values()) - 1) < 1e-9
+    assert retrieval_reading.strangers(0)["bits"] > 0
     sums = retrieval_reading.sums(0, split="test")
     bits = sums["bits"]
     assert set(bits) == {"the first", *map(str, retrieval_reading.TEMPERATURES)} and min(bits.values()) > 0
     assert abs(bits["0.01"] - bits["the first"]) < abs(bits["0.5"] - bits["the first"]) + 1e-6
-    five = retrieval_reading.five_in_one_prompt(0)
-    assert {"as found", "the right one at 1", "the right one at 5", "the right one alone"} <= five.keys()
+    for examples in ("one passage", "five passages"):
+        five = retrieval_reading.five_in_one_prompt(0, examples=examples)
+        places = {"as found", "the best last", "the right one at 1", "the right one at 5", "the right one alone"}
+        assert places <= five.keys()
     assert set(retrieval_reading.edited(0)) == {"before", "after"}
     assert set(retrieval_reading.no_passage(0)) == {"the same examples", "of its kind"}
     assert TEMPERATURE in retrieval_reading.TEMPERATURES
+
+
+def test_what_is_found_first_has_the_place_or_the_kind_in_common_or_nothing():
+    asked = every_fact()[0]
+    place = next(one for one in every_fact() if one.place == asked.place and one.kind != asked.kind)
+    kind = next(one for one in every_fact() if one.place != asked.place and one.kind == asked.kind)
+    other = next(one for one in every_fact() if one.place != asked.place and one.kind != asked.kind)
+    found = [retrieval_reading.common(one, asked) for one in (asked, place, kind, other)]
+    assert found == ["right", "place", "kind", "neither"]
+
+
+def test_in_the_crowded_examples_the_right_passage_stands_at_each_place_once():
+    shown = [part.split("\n") for part in crowded_opening().strip().split("\n\n")]
+    passages = [f"Passage: {text}" for text, _, _ in EXAMPLES]
+    assert [lines[:5] for lines in shown] == [passages] * 5
+    assert [lines[5:] for lines in shown] == [[f"Question: {q}", f"Answer: {answer}"] for _, q, answer in EXAMPLES]
 
 
 def test_the_questions_are_drawn_anew_by_each_seed():

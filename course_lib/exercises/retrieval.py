@@ -152,6 +152,10 @@ LIFT = Exercise(
             You name one passage as the right one: that would be a label. Each gets its share of the posterior.
         told - log_z.exp() -> told.log() - log_z
             You subtract logs. The gradient is the difference of the two probabilities.
+        (log_z + log_y).softmax(dim=1) -> (log_z + log_y).exp()
+            p(z | x) p(y | x, z) is not yet the posterior: it is divided by its sum over passages, p(y | x).
+        (log_z + log_y).softmax(dim=1) -> (log_z.exp() + log_y.exp()).softmax(dim=1)
+            You add probabilities. The posterior is in proportion to their product: their logs are added.
         scores.log_softmax(dim=1) -> scores.log_softmax(dim=0)
             Your softmax is over the questions. The passages of a question share out 1: dim=1.
         (log_z + log_y).softmax(dim=1) -> (log_z + log_y).softmax(dim=0)

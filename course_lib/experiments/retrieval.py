@@ -23,12 +23,13 @@ from course_lib.recipes.facts import (
     misspelt,
     names,
     pair_loss,
+    pieces,
     recall_and_answers,
     search_model,
     taught,
     vocabulary,
 )
-from course_lib.retrieval.bm25 import BM25
+from course_lib.retrieval.bm25 import BM25, terms
 from course_lib.retrieval.dense import Clusters
 from course_lib.retrieval.learned_search import KeptIndex, LearnedSearch
 from course_lib.retrieval.marginal import log_marginal
@@ -88,22 +89,33 @@ def live(seed):
     return judged(model, world, seed) | {"curve": curve, "weights": sum(w.numel() for w in model.parameters())}
 
 
+def in_threes(text: str) -> str:
+    """A text whose words are those pieces of its words that the learned search sees, for BM25 to count."""
+    return " ".join(piece.replace("<", "0").replace(">", "1") for word in terms(text) for piece in pieces(word))
+
+
 @experiment(seeds=range(5), cpus=HERE)
 def words_alone(seed):
-    """How often BM25 finds the right passage of 64, the name written as in the passage, and with a letter left out."""
+    """How often BM25 finds the right passage of 64, the name written as in the passage, and with a letter left out.
 
-    def found(spell, times=4):
+    "threes": it counts threes of letters, as the learned search sees them.
+    """
+
+    def found(spell, read=str, times=4):
         right = total = 0
         for _ in range(times):
             memory = test.draw.sample(test.names, 64)
-            bm25 = BM25(test.passages(memory))
+            bm25 = BM25([read(text) for text in test.passages(memory)])
             questions = test.questions([spell(name) for name in memory])
-            places = [int(bm25.search(question, 1)[0]) for question in questions]
+            places = [int(bm25.search(read(question), 1)[0]) for question in questions]
             right, total = right + sum(place == n for n, place in enumerate(places)), total + len(memory)
         return right / total
 
     test = World("test", seed)
-    return {"recall": found(str), "recall, misspelt": found(misspelt)}
+    return {
+        "recall": found(str), "recall, misspelt": found(misspelt),
+        "threes": found(str, in_threes), "threes, misspelt": found(misspelt, in_threes),
+    }  # fmt: skip
 
 
 # --- what it needs: the gradient, and facts that cannot be learned by heart
@@ -148,6 +160,13 @@ WARM = 80  # steps in which all is read, for who cannot begin otherwise: recall 
 def by_k(seed, k, warm):
     """Recall by how many passages of 32 are read for a question, from the start, or after 80 steps of reading all."""
     model, world, curve = learned(seed, partial(answer_loss, k=k), warm=warm)
+    return judged(model, world, seed) | {"curve": curve}
+
+
+@experiment(cpus=HERE)
+def few_for_longer(seed):
+    """Recall where five passages of 32 are read from the start, in as many steps as `by_k` has with its first 80."""
+    model, world, curve = learned(seed, partial(answer_loss, k=5), steps=STEPS + WARM)
     return judged(model, world, seed) | {"curve": curve}
 
 

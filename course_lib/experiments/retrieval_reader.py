@@ -54,6 +54,12 @@ def opening(with_passage: bool, examples=EXAMPLES) -> str:
     return "".join(f"{asked_with([text] if with_passage else [], q)} {answer}\n\n" for text, q, answer in examples)
 
 
+def crowded_opening() -> str:
+    """What a prompt with five passages may begin with: in each example all five, the right one at each place once."""
+    passages = [text for text, _, _ in EXAMPLES]
+    return "".join(f"{asked_with(passages, q)} {answer}\n\n" for _, q, answer in EXAMPLES)
+
+
 def kind_opening(kind: str) -> str:
     """For a question without a passage: five facts of its own kind, of train places, asked and answered."""
     known = [one for one in territories.facts("train") if one.kind == kind][: len(EXAMPLES)]

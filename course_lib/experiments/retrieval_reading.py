@@ -15,6 +15,7 @@ from course_lib.experiments.retrieval_reader import (
     TEMPERATURE,
     Memory,
     asked_with,
+    crowded_opening,
     every_fact,
     first_of,
     kind_opening,
@@ -106,17 +107,38 @@ def recall(scores, right: int) -> list[float]:
     return [min(1.0, max(0.0, (k - above) / tied)) for k in (1, READ)]
 
 
+COMMON = ("right", "place", "kind", "neither")
+
+
+def common(first: Fact, asked: Fact) -> str:
+    """What the fact of a passage that was found has in common with the one asked for."""
+    if first == asked:
+        return "right"
+    return "place" if first.place == asked.place else "kind" if first.kind == asked.kind else "neither"
+
+
 @experiment(each(words=territories.WORDS), seeds=DRAWS, cpus=ONE)
 def found_by(seed, words):
-    """Recall at 1 and at 5 among all sentences, for every test question, by search; BM25 with its stop words, too."""
+    """Recall at 1 and at 5 among all sentences, for every test question, by search; BM25 with its stop words, too.
+
+    "first": the shares of questions whose first passage is the right one, another one about the place, one of the kind
+    about another place, or neither.
+    """
     facts, known = territories.facts("test"), memory(seed)
     with_stops = BM25(known.texts)
     searches = SEARCHES | {"BM25, stop words kept": lambda _, one: with_stops.scores(one)}
     found = {"passages": len(known.texts), "questions": len(facts)}
     for name, search in searches.items():
-        places = torch.tensor([recall(search(known, question(one, words, seed)), place_of(one)) for one in facts])
+        scores = [search(known, question(one, words, seed)) for one in facts]
+        places = torch.tensor([recall(found_now, place_of(one)) for found_now, one in zip(scores, facts, strict=True)])
         kinds = {kind: places[[one.kind == kind for one in facts]].mean(0)[0] for kind in territories.KINDS}
-        found[name] = {"at 1": places[:, 0].mean(), "at 5": places[:, 1].mean(), "at 1, by kind": kinds}
+        firsts = Counter(
+            common(every_fact()[first_of(one, 1)[0]], asked) for one, asked in zip(scores, facts, strict=True)
+        )
+        found[name] = {
+            "at 1": places[:, 0].mean(), "at 5": places[:, 1].mean(), "at 1, by kind": kinds,
+            "first": {what: firsts[what] / len(facts) for what in COMMON},
+        }  # fmt: skip
     return found
 
 
@@ -150,18 +172,39 @@ def sums(seed, split):
     return {"bits": bits, "right": right}
 
 
+@experiment(seeds=DRAWS, cpus=ONE)
+def strangers(seed):
+    """Bits of the right answer summed over MiniLM's first passage and four drawn at random, which weigh what its do."""
+    facts, known, draw = drawn("test", ASKED["sum"], seed), memory(seed), Random(seed)
+    bits = 0.0
+    for one in facts:
+        text = question(one, draw=seed)
+        scores = SEARCHES["MiniLM"](known, text)
+        places = first_of(scores)
+        others = draw.sample([place for place in range(len(known.texts)) if place not in places], READ - 1)
+        passages = [known.texts[place] for place in (places[0], *others)]
+        log_y = log_answers(passages, text, [one.answer])  # (K, 1)
+        bits -= float(log_marginal(log_passages(scores[places], TEMPERATURE), log_y)[0]) / math.log(2) / len(facts)
+    return {"bits": bits}
+
+
 PLACES = (0, 2, 4)  # where among five passages the right one stands
 
 
-@experiment(seeds=DRAWS, cpus=ONE)
-def five_in_one_prompt(seed):
-    """Right answers where five passages stand in one prompt: as MiniLM found them, or with the right one at a place."""
+@experiment(each(examples=["one passage", "five passages"]), seeds=DRAWS, cpus=ONE)
+def five_in_one_prompt(seed, examples):
+    """Right answers where five passages stand in one prompt: as MiniLM found them, or with the right one at a place.
+
+    examples: what each of the five that the prompt begins with shows.
+    """
+    begin = crowded_opening() if examples == "five passages" else opening(True)
     facts, known = drawn("test", ASKED["five passages"], seed), memory(seed)
     questions = [question(one, draw=seed) for one in facts]
-    lists = {"as found": [], **{f"the right one at {at + 1}": [] for at in PLACES}}
+    lists = {"as found": [], "the best last": [], **{f"the right one at {at + 1}": [] for at in PLACES}}
     for one, text in zip(facts, questions, strict=True):
         places = first_of(SEARCHES["MiniLM"](known, text), READ + 1)
         lists["as found"].append(places[:READ])
+        lists["the best last"].append(places[:READ][::-1])
         others = [place for place in places if place != place_of(one)][: READ - 1]
         for at in PLACES:
             lists[f"the right one at {at + 1}"].append([*others[:at], place_of(one), *others[at:]])
@@ -170,9 +213,9 @@ def five_in_one_prompt(seed):
     for name, some in lists.items():
         prompts = [asked_with([known.texts[place] for place in places], text)
                    for places, text in zip(some, questions, strict=True)]  # fmt: skip
-        found[name] = judged(facts, written(opening(True), prompts))
+        found[name] = judged(facts, written(begin, prompts))
     alone = [asked_with([passage(one, seed)], text) for one, text in zip(facts, questions, strict=True)]
-    found["the right one alone"] = judged(facts, written(opening(True), alone))
+    found["the right one alone"] = judged(facts, written(begin, alone))
     return found
 
 
