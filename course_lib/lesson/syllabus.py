@@ -223,7 +223,6 @@ LISTED = (
             "data/territory_wordings.py",
             "recipes/facts.py",
         ),
-        to_be_written=True,
     ),
 )
 
