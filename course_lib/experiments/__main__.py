@@ -30,8 +30,9 @@ AT_A_TIME = max(2, cores())
 
 
 def slugs() -> list[str]:
-    """The lessons that have experiments: the modules here that are not the house's own."""
-    return sorted(path.stem for path in HERE.glob("*.py") if path.stem not in OWN)
+    """The lessons that have experiments: the modules here that are not the house's own, nor a helper of another."""
+    lessons = (path for path in HERE.glob("*.py") if path.stem not in OWN)
+    return sorted(path.stem for path in lessons if "\n@experiment(" in path.read_text(encoding="utf-8"))
 
 
 def experiments(slug: str) -> list[Experiment]:
