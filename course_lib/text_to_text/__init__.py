@@ -1,4 +1,4 @@
-"""Every task as text in, text out: what spoils a text so that writing it again teaches, how a task is asked, T5 and BART."""
+"""Every task as text: what spoils a text so that writing it again teaches, how a task is asked, T5 and BART."""
 
 from course_lib.text_to_text.bart import (
     BART_END,
