@@ -53,7 +53,7 @@ def test_spans_are_as_many_and_as_long_as_the_paper_says(n, share, mean):
 
 
 def test_the_first_place_is_hidden_as_often_as_the_last():
-    """draw_spans: not never and always, as in T5's own code; each less often than the middle, which more spans reach."""
+    """draw_spans: not never and always, as in T5's own code; both less often than the middle."""
     hidden = torch.zeros(20)
     for seed in range(2000):
         for start, end in draw_spans(20, drawn(seed), 0.3, 3.0):
