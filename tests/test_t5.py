@@ -191,7 +191,7 @@ def test_its_maps_are_heard():
     source, _, target = read(11, B=2, S=6, T=5)
     with capture(model) as maps:
         heard = model(source, None, target)[0]
-    assert maps["decoder.blocks.1.cross.weights"].shape == (2, 3, 5, 6)
+    assert maps["decoder.blocks.1.cross.weights"][0].shape == (2, 3, 5, 6)
     assert_close(heard, model(source, None, target)[0], atol=1e-10, rtol=0)
 
 
