@@ -19,6 +19,7 @@ SHELF = (
     "detection",
     "multimodal",
     "retrieval",
+    "text_to_text",
 )
 
 # Concept files that no single lesson owns; they come before every lesson's own.
@@ -208,6 +209,22 @@ LISTED = (
             "recipes/glyph_names.py",
             "recipes/glyph_captions.py",
         ),
+    ),
+    Lesson(
+        13,
+        "text_to_text",
+        "Every task in words",
+        "Can one model do all of it, if every task is text in, text out?",
+        (
+            "text_to_text/noise.py",
+            "text_to_text/spans.py",
+            "text_to_text/tasks.py",
+            "weights/t5_weights.py",
+            "text_to_text/t5.py",
+            "weights/bart_weights.py",
+            "text_to_text/bart.py",
+        ),
+        to_be_written=True,
     ),
     Lesson(
         15,

@@ -1,0 +1,88 @@
+"""BART's noises: five ways to spoil a text, of which the model then writes the whole again. Lesson 13.
+
+Each is (tokens, generator) -> (source, target), as in Lewis et al. (2020, "BART", section 2.2): what the encoder reads,
+and the text as it was. Tokens are a list of ids, or of words to look at; none is too short, an empty list included.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+SHARE, MEAN = 0.3, 3.0  # "30% of tokens" (section 5.1), spans of lambda = 3 (section 2.2)
+
+
+def token_masking(tokens: Sequence, generator: torch.Generator, mask, share: float = SHARE) -> tuple[list, list]:
+    """Each token becomes the mask with probability `share`: the source is as long as the text, and shows where."""
+    check_noise(tokens, share)
+    drawn = torch.rand(len(tokens), generator=generator).tolist()
+    return [mask if u < share else token for token, u in zip(tokens, drawn, strict=True)], list(tokens)
+
+
+def token_deletion(tokens: Sequence, generator: torch.Generator, share: float = SHARE) -> tuple[list, list]:
+    """Each token is left out with probability `share`: the model must find out where as well."""
+    check_noise(tokens, share)
+    drawn = torch.rand(len(tokens), generator=generator).tolist()
+    return [token for token, u in zip(tokens, drawn, strict=True) if u >= share], list(tokens)
+
+
+def text_infilling(
+    tokens: Sequence, generator: torch.Generator, mask, share: float = SHARE, mean: float = MEAN
+) -> tuple[list, list]:
+    """Spans of a length drawn from Poisson(mean) become one mask each: how many tokens it stands for is not told.
+
+    A span of length 0 is a mask put between two tokens. `share` of all tokens are hidden, on average; spans stand
+    anywhere, two of them side by side as well, and so reach a token at an end less often than one in the middle.
+    """
+    check_noise(tokens, share)
+    lengths = span_lengths(len(tokens), generator, share, mean)
+    places = len(tokens) - sum(lengths) + len(lengths)  # of the source: tokens that stay, and masks
+    hides = dict(zip(torch.randperm(places, generator=generator).tolist(), lengths, strict=False))
+    source, at = [], 0
+    for place in range(places):
+        source.append(mask if place in hides else tokens[at])
+        at += hides.get(place, 1)
+    return source, list(tokens)
+
+
+def sentence_permutation(tokens: Sequence, generator: torch.Generator, stops: Sequence) -> tuple[list, list]:
+    """The sentences in another order: one ends with each token of `stops`, and the last where the text does."""
+    check_noise(tokens)
+    ends = [at + 1 for at, token in enumerate(tokens) if token in stops]
+    ends += [len(tokens)] if ends[-1:] != [len(tokens)] else []
+    sentences = [list(tokens[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    order = torch.randperm(len(sentences), generator=generator).tolist()
+    return [token for i in order for token in sentences[i]], list(tokens)
+
+
+def document_rotation(tokens: Sequence, generator: torch.Generator) -> tuple[list, list]:
+    """The text turned so that it begins with a token drawn at random: the model must find where it began."""
+    check_noise(tokens)
+    start = int(torch.randint(max(1, len(tokens)), (), generator=generator))
+    return [*tokens[start:], *tokens[:start]], list(tokens)
+
+
+def span_lengths(n: int, generator: torch.Generator, share: float = SHARE, mean: float = MEAN) -> list[int]:
+    """Lengths from Poisson(mean) that hide share * n of n tokens together, the last cut to fit.
+
+    A part of a token is hidden as often as it is large: 0.3 of one token is one token, three times in ten.
+    """
+    _check_mean(mean)
+    left = int(share * n + torch.rand((), generator=generator).item())
+    lengths = []
+    while left:
+        lengths.append(min(left, int(torch.poisson(torch.tensor(mean), generator=generator))))
+        left -= lengths[-1]
+    return lengths
+
+
+def check_noise(tokens: Sequence, share: float = 0.0) -> None:
+    """Raise TypeError unless tokens are a list or the like, ValueError unless share is one, in words."""
+    if isinstance(tokens, torch.Tensor) or not isinstance(tokens, Sequence):
+        raise TypeError(f"Noise is drawn for a list of tokens; got a {type(tokens).__name__}: call .tolist().")
+    if not 0 <= share <= 1:
+        raise ValueError(f"share is the part of the tokens that noise falls on, from 0 to 1; got {share}.")
+
+
+def _check_mean(mean: float) -> None:
+    if not mean > 0:
+        raise ValueError(f"mean is the average length of a span and must be above 0; got {mean}.")
