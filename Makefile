@@ -162,7 +162,7 @@ ifneq ($(shell $(PY) -c '' 2>/dev/null && cat $(STAMP) 2>/dev/null),$(CURDIR))
 endif
 
 # PyTorch goes first, alone and pinned: a package that asks for any PyTorch would bring gigabytes of GPU libraries.
-# The stamp comes last, so an interrupted set-up runs again. What lessons 03, 04, 07 and 08 read is not needed
+# The stamp comes last, so an interrupted set-up runs again. What lessons 03, 04, 07, 08 and 15 read is not needed
 # before: where one cannot be had, the set-up is done all the same.
 $(STAMP): pyproject.toml
 	@rm -f $@
@@ -188,8 +188,8 @@ $(STAMP): pyproject.toml
 	@echo "  The other packages are in (2 of 3)."
 	@mkdir -p "$(LAB_SETTINGS)" && echo '{"@jupyterlab/apputils-extension:notification": $(NO_NEWS)}' \
 	  > "$(LAB_SETTINGS)/default_setting_overrides.json"
-	@$(PY) -m course_lib.train.published && echo "  The models and words for lessons 03, 04, 07 and 08 are in (3 of 3)." || \
-	  echo "  All lessons but 03, 04, 07 and 08 can be run without them (3 of 3)."
+	@$(PY) -m course_lib.train.published && echo "  The models and words for lessons 03, 04, 07, 08 and 15 are in (3 of 3)." || \
+	  echo "  All lessons but 03, 04, 07, 08 and 15 can be run without them (3 of 3)."
 	@echo "$(CURDIR)" > $@
 
 LAB_SETTINGS := $(JUPYTER_CONFIG_DIR)/labconfig
