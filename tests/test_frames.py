@@ -5,6 +5,7 @@ import io
 import json
 import random
 
+import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from PIL import Image
 from course_lib.publish import draw, execute, frames
 from course_lib.publish import measured as told
 from course_lib.publish.normalise import normalise
-from course_lib.show.frames import ALONE, ASKED, MIME, TOGETHER, axes
+from course_lib.show.frames import ALONE, ASKED, FEW, MIME, TOGETHER, UNDER_TEST, axes
 from course_lib.show.frames import frames as positions
 from course_lib.show.plots import Picture
 from course_lib.show.widgets import explore
@@ -94,6 +95,30 @@ def test_positions_are_drawn_only_where_they_are_asked_for(monkeypatch):
     monkeypatch.setenv(ASKED, "1")
     found = explore(shade, **spec)._repr_mimebundle_()
     assert len(found[MIME]["pictures"]) == 6 and "shade 1" in found["text/html"]
+
+
+def test_under_test_few_are_drawn_and_coarsely(monkeypatch):
+    """Menus whole, of each slider its ends and its start; what is published is drawn as finely as ever."""
+    drawn_at = []
+
+    def drawing(kind, n):
+        drawn_at.append((kind, n, plt.rcParams["savefig.dpi"]))
+        return shade(0)
+
+    spec = {"kind": ("kind", "b", ["a", "b", "c"]), "n": ("n", 7, 0, 40, 1)}
+    fine = plt.rcParams["savefig.dpi"]
+    found = {}
+    for asked in (UNDER_TEST, "1"):
+        monkeypatch.setenv(ASKED, asked)
+        drawn_at.clear()
+        positions(drawing, spec)
+        found[asked] = list(drawn_at)
+    few = {n for _, n, _ in found[UNDER_TEST]}
+    assert {0, 7, 40} <= few and {kind for kind, _, _ in found[UNDER_TEST]} == {"a", "b", "c"}
+    assert len(found[UNDER_TEST]) <= FEW + len("abc") < len(found["1"]), "the start is one more where it is no end"
+    assert {dpi for *_, dpi in found[UNDER_TEST]} == {"figure"} and {dpi for *_, dpi in found["1"]} == {fine}
+    (alone,) = axes({"n": ("n", 7, 0, 99, 1)}, FEW)
+    assert len(alone.values) <= FEW + 2 and {0, 7, 99} <= set(alone.values)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def test_a_sentence_of_five_words_is_taken_out_where_there_is_one():
     said = ["No.", "I will not go with you.", "Never!"]
     assert one_taken_out(said, Random(0).choice) == (said[1], "No. Never!")
     assert one_taken_out(["No.", "Yes."], lambda some: some[1]) == ("Yes.", "No.")
-    for _, some in speeches()[:50]:
+    for some in speeches()[:50]:
         asked, rest = one_taken_out(some, Random(1).choice)
         assert asked in some and len(rest.split()) + len(asked.split()) == len(" ".join(some).split())
 

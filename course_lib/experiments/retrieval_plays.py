@@ -20,10 +20,10 @@ def sentences(speech: str) -> list[str]:
 
 
 @cache
-def speeches(most: int = 80) -> list[tuple[str, list[str]]]:
-    """Who says it and its sentences, of the speeches of the test plays that have three or more, 80 words at most."""
-    spoken = ((row.speaker, sentences(row.text)) for row in plays.rows("test") if row.speaker)
-    return [(who, said) for who, said in spoken if len(said) >= 3 and len(" ".join(said).split()) <= most]
+def speeches(most: int = 80) -> list[list[str]]:
+    """The sentences of each speech of the test plays that has three or more, 80 words at most."""
+    spoken = (sentences(row.text) for row in plays.rows("test") if row.speaker)
+    return [said for said in spoken if len(said) >= 3 and len(" ".join(said).split()) <= most]
 
 
 def one_taken_out(said: list[str], choose: Callable) -> tuple[str, str]:
@@ -37,7 +37,7 @@ def one_taken_out(said: list[str], choose: Callable) -> tuple[str, str]:
 def inverse_cloze(seed, sentence):
     """Whether the speech comes first, or among five, of 400: asked by a sentence that stays in it or is taken out."""
     draw = Random(seed)
-    pairs = [one_taken_out(said, draw.choice) for _, said in draw.sample(speeches(), SPEECHES)]
+    pairs = [one_taken_out(said, draw.choice) for said in draw.sample(speeches(), SPEECHES)]
     known = Memory([rest if sentence == "taken out" else f"{rest} {asked}" for asked, rest in pairs])
     found = {}
     for name, search in SEARCHES.items():

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from course_lib.show.frames import ASKED, UNDER_TEST
+
 ROOT = Path(__file__).resolve().parents[2]
 NEWS_OFF = Path(sys.prefix) / "state" / "jupyter" / "labconfig"  # what the Makefile's set-up writes
 # JupyterLab saves by itself every two minutes. A test that saves in that moment meets its own file: a question comes
@@ -53,7 +55,7 @@ class Server:
             | settings
             | {
                 "COURSE_HOME": str(self.home),
-                "COURSE_FRAMES": "few",  # what the controls draw is looked at on pages and slides too
+                ASKED: UNDER_TEST,  # what the controls draw is looked at on pages and slides too
                 "IPYTHONDIR": str(folder / "ipython"),
                 "JUPYTER_CONFIG_DIR": str(folder / "config"),
                 "JUPYTER_DATA_DIR": str(folder / "data"),
