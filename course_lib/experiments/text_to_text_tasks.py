@@ -1,0 +1,162 @@
+"""Lesson 13: four tasks by a prefix in one model against a model for each, in equal steps a task and a model.
+
+The tasks are asked about sentences of the grammar of at most 8 words: translate into French, into English, name the
+base forms of nouns, adjectives and verbs, and say whether the words of a French sentence stand in order ("acceptable",
+or not, written out as T5 does for CoLA). "right" is the share of 200 test sentences with the whole answer right, "nats"
+the loss a word of the answer, its end counted.
+"""
+
+import random
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import NamedTuple
+
+import torch
+
+from course_lib.attention.transformer import Transformer
+from course_lib.data import grammar
+from course_lib.experiments import each, experiment
+from course_lib.text.pairs import batches
+from course_lib.text.tokenizers import WordTokenizer
+from course_lib.text_to_text.tasks import prefixed
+from course_lib.train.loop import cosine, fit
+from course_lib.translation.decode import exact_match
+from course_lib.translation.translator import Translator, translation_loss
+
+HERE = ["default"]  # the instruction set of what is dear
+CPU = torch.device("cpu")  # models this small are no faster on a GPU
+PREFIXES = {
+    "to French": ["translate", "to", "french", ":"],
+    "to English": ["translate", "to", "english", ":"],
+    "base forms": ["base", "forms", ":"],
+    "in order": ["in", "order", ":"],
+}
+TASKS = tuple(PREFIXES)
+ANSWERS = (["acceptable"], ["unacceptable"])  # to "in order"
+SIZES = {"train": 4000, "test": 200}
+LONGEST = 8  # words of an English sentence
+WIDTH, BATCH, STEPS, RATE = 64, 32, 150, 4e-3  # STEPS: of a task
+
+
+class Asked(NamedTuple):
+    """What a model reads, prefix first, and what it shall write, both in words."""
+
+    source: list[str]
+    target: list[str]
+
+
+@cache
+def sentences(split: str) -> list[grammar.Sentence]:
+    """Sentences of one split with the base forms of their content, all different."""
+    draw, found = random.Random(f"text to text {split}"), {}
+    while len(found) < SIZES[split]:
+        one = grammar.generate(draw, LONGEST)
+        if grammar.split_of(one.content) == split:
+            found.setdefault(" ".join(one.pair.source), one)
+    return list(found.values())
+
+
+def in_order(french: list[str], draw: random.Random) -> Asked:
+    """The sentence as it is, or, one time in two, with two neighbours that differ turned, its full stop left alone."""
+    turned = draw.random() < 0.5
+    places = [at for at in range(len(french) - 2) if french[at] != french[at + 1]]
+    if turned and places:
+        at = draw.choice(places)
+        french = [*french[:at], french[at + 1], french[at], *french[at + 2 :]]
+    return Asked(french, ANSWERS[bool(turned and places)])
+
+
+@cache
+def asked(task: str, split: str) -> list[Asked]:
+    """Every sentence of a split as this task."""
+    draw = random.Random(f"in order {split}")
+    return [
+        one._replace(source=prefixed(PREFIXES[task], one.source))
+        for one in (_asked(task, sentence, draw) for sentence in sentences(split))
+    ]
+
+
+def _asked(task: str, sentence: grammar.Sentence, draw: random.Random) -> Asked:
+    english, french, _ = sentence.pair
+    if task == "in order":
+        return in_order(french, draw)
+    return {
+        "to French": Asked(english, french),
+        "to English": Asked(french, english),
+        "base forms": Asked(english, list(sentence.content)),
+    }[task]
+
+
+@cache
+def tokenizer() -> WordTokenizer:
+    """One vocabulary for all tasks, their prefixes and answers: every word of the grammar in either language."""
+    base = [list(one.content) for split in SIZES for one in sentences(split)]
+    return WordTokenizer([*PREFIXES.values(), *ANSWERS, *map(sorted, grammar.vocabulary()), *base])
+
+
+def learned(seed: int, tasks: Sequence[str], steps: int, pairs: int, few: int | None = None) -> Translator:
+    """A model taught these tasks in equal parts, `pairs` of each; of "to French" only `few`, where that is given.
+
+    A task of fewer pairs comes as often as the others: its pairs come more often.
+    """
+    torch.manual_seed(seed)
+    words = tokenizer()
+    model = Transformer(len(words), len(words), WIDTH, n_heads=4, n_layers=2, pre_norm=True, shared=True)
+    one, rows = Translator(model, words, words), []
+    for task in tasks:
+        kept = asked(task, "train")[: few if few and task == "to French" else pairs]
+        rows += one.ids(kept) * (pairs // len(kept))
+    fit(model, batches(rows, BATCH, seed), translation_loss, steps=steps, lr=RATE,
+        schedule=partial(cosine, warmup=min(50, steps // 4)), device=CPU, progress=False)  # fmt: skip
+    return one
+
+
+@torch.no_grad()
+def judged(one: Translator, task: str) -> dict:
+    """The share of test sentences with the whole answer right, and the loss in nats a word of the answer."""
+    rows = asked(task, "test")
+    said = one.translate([row.source for row in rows], max_len=20)
+    return {
+        "right": exact_match(said, [row.target for row in rows]),
+        "nats": float(translation_loss(one.model, next(batches(one.ids(rows), len(rows), 0)))),
+    }
+
+
+PAIRS, FEW = 4000, 200  # of a task; of "to French", where it has few
+TOGETHER = len(TASKS) * STEPS
+
+
+@experiment(each(few=[False, True]), cpus=HERE)
+def one_model(seed, few):
+    """One model for four tasks, in as many steps as four models have together; few: 200 pairs of "to French"."""
+    one = learned(seed, TASKS, TOGETHER, PAIRS, FEW if few else None)
+    return {task: judged(one, task) for task in TASKS}
+
+
+@experiment(each(task=TASKS, steps=[STEPS, TOGETHER]), cpus=HERE)
+def one_each(seed, task, steps):
+    """A model for one task, in a quarter of the steps of the one model, as often asked, or in as many as it has."""
+    return judged(learned(seed, [task], steps, PAIRS), task)
+
+
+@experiment(each(steps=[STEPS, TOGETHER]), cpus=HERE)
+def few_alone(seed, steps):
+    """A model for "to French" alone, with 200 pairs."""
+    return judged(learned(seed, ["to French"], steps, FEW), "to French")
+
+
+@experiment(cpus=HERE)
+def wrong_prefix(seed):
+    """One model asked with another task's prefix: how often it then answers as that task does, for the same source."""
+    one = learned(seed, TASKS, TOGETHER, PAIRS)
+    sources = [row.source[len(PREFIXES["in order"]) :] for row in asked("in order", "test")]  # French, some not in order
+    french = [prefixed(PREFIXES["to English"], source) for source in sources]
+    english, answers = grammar.vocabulary()[0], one.translate(french, max_len=20)
+    judging = one.translate([prefixed(PREFIXES["in order"], source) for source in sources], max_len=20)
+    bare = one.translate(sources, max_len=20)
+    return {
+        "to English": sum(bool(text) and set(text) <= english for text in answers) / len(sources),
+        "in order": sum(text in ANSWERS for text in judging) / len(sources),
+        "no prefix, in order": sum(text in ANSWERS for text in bare) / len(sources),
+        "no prefix, English": sum(bool(text) and set(text) <= english for text in bare) / len(sources),
+    }
