@@ -89,9 +89,8 @@ def _asked(task: str, sentence: grammar.Sentence, draw: random.Random) -> Asked:
 
 @cache
 def tokenizer() -> WordTokenizer:
-    """One vocabulary for all tasks, their prefixes and answers: every word of the grammar in either language."""
-    base = [list(one.content) for split in SIZES for one in sentences(split)]
-    return WordTokenizer([*PREFIXES.values(), *ANSWERS, *map(sorted, grammar.vocabulary()), *base])
+    """One vocabulary for all tasks, their prefixes and answers: the words of the training sentences."""
+    return WordTokenizer([text for task in TASKS for row in asked(task, "train") for text in row])
 
 
 def learned(seed: int, tasks: Sequence[str], steps: int, pairs: int, few: int | None = None) -> Translator:
