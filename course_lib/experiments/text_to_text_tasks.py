@@ -148,7 +148,8 @@ def few_alone(seed, steps):
 def wrong_prefix(seed):
     """One model asked with another task's prefix: how often it then answers as that task does, for the same source."""
     one = learned(seed, TASKS, TOGETHER, PAIRS)
-    sources = [row.source[len(PREFIXES["in order"]) :] for row in asked("in order", "test")]  # French, some not in order
+    # French sentences, half of them not in order.
+    sources = [row.source[len(PREFIXES["in order"]) :] for row in asked("in order", "test")]
     french = [prefixed(PREFIXES["to English"], source) for source in sources]
     english, answers = grammar.vocabulary()[0], one.translate(french, max_len=20)
     judging = one.translate([prefixed(PREFIXES["in order"], source) for source in sources], max_len=20)
