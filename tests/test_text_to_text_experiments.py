@@ -95,9 +95,11 @@ def test_few_pairs_come_as_often_as_many(monkeypatch):
     assert len(seen["rows"]) == 800 and len(few) == 400 and len(set(few)) == 40
 
 
-def test_prefixes_are_words_of_their_own():
+def test_a_prefix_ends_with_a_mark_that_no_sentence_has():
     english, french = grammar.vocabulary()
-    assert not {"translate", "forms", "acceptable", "unacceptable"} & (english | french)
+    assert {prefix[-1] for prefix in tasks.PREFIXES.values()} == {":"} and ":" not in english | french
+    assert len(set(map(tuple, tasks.PREFIXES.values()))) == 4
+    assert not {word for answer in tasks.ANSWERS for word in answer} & (english | french)
 
 
 # --- bytes

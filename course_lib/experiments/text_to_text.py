@@ -1,43 +1,78 @@
 """Lesson 13: what pre-training buys where there are few pairs, and whether as many seconds of tuning buy as much.
 
-Questions about territories (`recipes/text_to_text.py`). "right" is the share of test questions that are answered word
-for word; all are about places that stand in no tuned pair. "train" asks about places that do.
+English into French, sentences of the grammar (`recipes/text_to_text.py`). "BLEU" and "exact", the share of sentences
+right in every word, are those of 200 test sentences; "seconds" are those of a core, of pre-training and of tuning.
 """
 
+import copy
 import time
-from functools import cache
 
-from course_lib.data.territories import facts
-from course_lib.data.territory_wordings import KINDS
 from course_lib.experiments import each, experiment
 from course_lib.recipes.text_to_text import (
+    NOISES,
     STEPS,
+    TEXTS,
     TUNING,
-    answered,
+    TUNING_RATE,
     model,
-    most_frequent,
+    nearest,
+    pairs,
     pretrained,
-    share_right,
-    tokens,
+    tests,
+    translated,
     tuned,
+    worth,
 )
 
 HERE = ["default"]  # the instruction set of what is dear
-ASKED = (10, 50, 200, 426)  # facts that are asked about in tuning, each in six ways; 426 are all
+NUMBERS = (50, 200, 1000)  # of pairs
+DROPOUT = 0.1  # of who sees few pairs for long
+# Steps of tuning that take longer than pre-training and TUNING steps together: a pair is shorter than a spoiled text
+# with its target. The seconds of both are recorded.
+AS_LONG = int(1.25 * STEPS) + TUNING
+READ = [{"text": text, "noise": "infilling"} for text in TEXTS] + [{"text": "sentences", "noise": NOISES[1]}]
 
 
-def judged(one, known) -> dict:
-    """What a model answers about test places: right, by kind, falsely as in the false text; and about tuned places."""
-    test = facts("test")
-    said = answered(one, test)
-    by_kind = {
-        kind: share_right(*zip(*[(text, fact) for text, fact in zip(said, test, strict=True) if fact.kind == kind],
-                               strict=True))
-        for kind in KINDS
-    }  # fmt: skip
-    return {
-        "right": share_right(said, test),
-        "false": share_right(said, test, false=True),
-        "by kind": by_kind,
-        "train": share_right(answered(one, known), known),
-    }
+def judged(one) -> dict:
+    """`worth` of the test sentences."""
+    return worth(translated(one, tests()), tests())
+
+
+@experiment(READ, cpus=HERE)
+def few_pairs(seed, text, noise):
+    """A model that has read sentences and is tuned on 50, 200 or 1,000 pairs: BLEU, exact match, seconds."""
+    began = time.thread_time()
+    read = pretrained(seed, text, noise)
+    found = {"seconds": {"reading": time.thread_time() - began}}
+    for n in NUMBERS:
+        one, began = copy.deepcopy(read), time.thread_time()
+        tuned(one, pairs()[:n], seed)
+        found["seconds"][n] = time.thread_time() - began
+        found[n] = judged(one)
+    return found
+
+
+@experiment(each(rate=[TUNING_RATE, 2 * TUNING_RATE]), cpus=HERE)
+def no_reading(seed, rate):
+    """A model that has read nothing, tuned on as many pairs in as many steps, at the same rate and at twice the rate."""
+    found = {}
+    for n in NUMBERS:
+        one = model(seed)
+        tuned(one, pairs()[:n], seed, lr=rate)
+        found[n] = judged(one)
+    return found
+
+
+@experiment(each(n_pairs=NUMBERS), cpus=HERE)
+def as_many_seconds(seed, n_pairs):
+    """A model that has read nothing and is tuned for as many seconds as reading and tuning take together."""
+    began, one = time.thread_time(), model(seed, dropout=DROPOUT)
+    tuned(one, pairs()[:n_pairs], seed, AS_LONG, lr=2 * TUNING_RATE)
+    seconds = time.thread_time() - began
+    return judged(one) | {"seconds": seconds}
+
+
+@experiment(seeds=[0], cpus=HERE)
+def nearest_pair(seed):
+    """The translation of the known pair whose English shares most words with the sentence: nothing is learned."""
+    return {n: worth(nearest(pairs()[:n], tests()), tests()) for n in NUMBERS}
