@@ -1,71 +1,63 @@
-"""recipes/text_to_text.py: what is read and asked, who is left out of it, what a few steps teach."""
+"""recipes/text_to_text.py: what is read, that no pair is among it, what a few steps teach, what the nearest pair is."""
 
 import pytest
-import torch
 
-from course_lib.data.territories import facts
-from course_lib.data.territory_wordings import KINDS
+from course_lib.data import Pair
 from course_lib.recipes import text_to_text as recipe
-from course_lib.text.tokenizers import WordTokenizer
 from course_lib.text_to_text.spans import restore
 
 
-def test_each_fact_is_said_and_asked_in_six_ways():
-    """sentences, questions: every sentence holds the answer, a false one the false answer; no question holds it."""
-    for one in recipe.every_fact():
-        said, asked, false = recipe.sentences(one), recipe.questions(one), recipe.sentences(one, false=True)
-        assert len(said) == len(asked) == len(false) == 6
-        answer, other = (" " + " ".join(recipe.tokens(text)) + " " for text in (one.answer, one.false))
-        assert all(answer in f" {' '.join(text)} " for text in said)
-        assert all(other in f" {' '.join(text)} " for text in false)
-    assert len(recipe.tokens(max((one.answer for one in recipe.every_fact()), key=len))) < recipe.LONGEST
+def test_no_sentence_is_read_in_both_languages_or_judged():
+    """texts, pairs, tests: apart from each other, and all English words known."""
+    english = {" ".join(text) for to, text in recipe.texts() if to == recipe.TO_ENGLISH}
+    french = {" ".join(text) for to, text in recipe.texts() if to == recipe.TO_FRENCH}
+    read = {" ".join(pair.source): " ".join(pair.target) for pair in recipe.kept("train")}
+    assert english < read.keys() and not {read[text] for text in english} & french
+    assert abs(len(english) - len(french)) < 0.05 * len(english) and len(english) > 1000
+    learned, judged = ({" ".join(pair.source) for pair in some} for some in (recipe.pairs(), recipe.tests()))
+    assert len(learned) == recipe.PAIRS and len(judged) == recipe.TESTS
+    assert not learned & english and not judged & (learned | english)
+    assert not judged & {" ".join(pair.source) for pair in recipe.tests("validation")}
+    assert all(recipe.tokenizer().unknown not in recipe.tokenizer().encode(pair.source) for pair in recipe.tests())
 
 
 def test_what_is_read_differs_as_its_name_says():
-    """corpus: shuffled are the same words; false and other places touch the facts of test places alone."""
-    plain, shuffled, false, other = (recipe.corpus(what) for what in recipe.TEXTS)
-    assert len(plain) == 6 * len(recipe.every_fact()) == len(false) == len(shuffled)
-    assert [sorted(text) for text in plain] == [sorted(text) for text in shuffled] and plain != shuffled
-    assert recipe.corpus("shuffled", 1) != shuffled == recipe.corpus("shuffled", 0)
-    n_test = 6 * len(facts("test"))
-    assert len(other) == len(plain) - n_test and all(text in plain for text in other)
-    assert sum(a != b for a, b in zip(plain, false, strict=True)) == n_test
-    places = {" ".join(recipe.tokens(one.place)) for one in facts("test")}
-    others = {" ".join(recipe.tokens(one.place)) for part in ("train", "validation") for one in facts(part)}
-    assert not places & others
+    plain, shuffled, french = (recipe.texts(what) for what in recipe.TEXTS)
+    assert [(to, sorted(text)) for to, text in plain] == [(to, sorted(text)) for to, text in shuffled]
+    assert sum(a != b for a, b in zip(plain, shuffled, strict=True)) > 0.9 * len(plain)
+    assert recipe.texts("shuffled", 1) != shuffled == recipe.texts("shuffled", 0)
+    assert french == [(to, text) for to, text in plain if to == recipe.TO_FRENCH]
 
 
-@pytest.mark.parametrize("noise", ["spans", "infilling"])
-def test_a_spoiled_text_can_be_told_from_its_target(noise):
-    """spoiled: a third or so is hidden, drawn anew in each copy; with T5's target the text is whole again."""
-    texts = [text for text in recipe.corpus() if len(text) > 5][:200]
-    words, marks = recipe.tokenizer(), set(recipe.tokenizer().encode(recipe.SENTINELS).tolist())
-    rows = recipe.spoiled(texts, seed=0, noise=noise, copies=2)
-    assert len(rows) == 400 and rows[:200] != rows[200:] and rows == recipe.spoiled(texts, 0, noise, 2)
-    kept = sum(token not in marks for source, _ in rows for token in source) / sum(map(len, texts)) / 2
-    assert 0.65 < kept < 0.75
-    for (source, target), text in zip(rows, texts * 2, strict=True):
-        whole = restore(source, target, sorted(marks)) if noise == "spans" else target
+@pytest.mark.parametrize("noise", recipe.NOISES)
+def test_a_spoiled_text_names_its_language_and_can_be_made_whole(noise):
+    """spoiled: spoiled anew in each copy, the same again by a seed; what is written is the text, or makes it whole."""
+    texts, words = recipe.texts()[:100], recipe.tokenizer()
+    rows, marks = recipe.spoiled(texts, 0, noise), words.encode(recipe.SENTINELS).tolist()
+    assert len(rows) == recipe.COPIES * 100 and rows[:100] != rows[100:200] and rows == recipe.spoiled(texts, 0, noise)
+    for (source, target), (to, text) in zip(rows, texts * recipe.COPIES, strict=True):
+        assert words.vocab[source[0]] == to
+        whole = restore(source[1:], target, marks) if noise == "spans" else target
         assert whole == words.encode(text).tolist()
-        assert words.unknown not in [*source, *target] and marks & set(source)
+    hidden = 1 - sum(token not in marks for source, _ in rows for token in source[1:]) / sum(
+        len(text) for _, text in texts
+    ) / len(rows) * len(texts)
+    assert 0.25 < hidden < 0.35
 
 
-def test_no_word_of_a_question_or_an_answer_is_unknown():
-    known = set(recipe.tokenizer().vocab)
-    assert all({*asked, *answer} <= known for asked, answer in recipe.pairs(recipe.every_fact()))
-    assert known.isdisjoint({"unknown"}) or WordTokenizer.unknown == 3
+def test_few_steps_teach_few_pairs():
+    """tuned, translated, worth: three pairs are learned by heart, and asked for in French."""
+    one, known = recipe.model(0), recipe.pairs()[:3]
+    history = recipe.tuned(one, known, seed=0, steps=60, lr=4e-3)
+    assert history.loss[-1] < 0.2 < history.loss[0]
+    assert recipe.worth(recipe.translated(one, known), known) == pytest.approx({"BLEU": 100, "exact": 1.0})
+    assert recipe.asked(known[0])[0] == ["<2fr>", *known[0].source]
 
 
-def test_a_few_steps_teach_to_answer_what_was_asked():
-    """tuned, answered, share_right: three facts are learned by heart; the false answers are none of them."""
-    known = facts("train")[:3]
+def test_a_few_steps_of_reading_lower_the_loss():
     one = recipe.model(0)
-    history = recipe.tuned(one, known, seed=0, steps=40, lr=3e-3)
-    assert history.loss[-1] < 0.3 < history.loss[0]
-    said = recipe.answered(one, known)
-    assert recipe.share_right(said, known) == 1.0
-    assert recipe.share_right(said, known, false=True) == 0.0
-    assert recipe.share_right([recipe.tokens(fact.false) for fact in known], known, false=True) == 1.0
+    history = recipe.taught(one, recipe.spoiled(recipe.texts()[:50], 0), seed=0, steps=40)
+    assert sum(history.loss[-3:]) < 0.8 * sum(history.loss[:3])
 
 
 def test_a_seed_draws_the_weights():
@@ -74,23 +66,35 @@ def test_a_seed_draws_the_weights():
     assert not one["source.tokens.weight"].equal(other["source.tokens.weight"])
 
 
-def test_a_few_steps_of_reading_lower_the_loss():
-    one = recipe.model(0)
-    texts = recipe.corpus()[:60]
-    history = recipe.taught(one, recipe.spoiled(texts, 0, copies=1), seed=0, steps=30)
-    assert sum(history.loss[-3:]) < 0.8 * sum(history.loss[:3])
+def test_the_nearest_pair_shares_most_words():
+    known = [Pair(["a", "b"], ["A"], []), Pair(["a", "b", "c"], ["B"], []), Pair(["x"], ["C"], [])]
+    asked = [Pair(["c", "b"], [], []), Pair(["a", "b"], [], []), Pair(["x", "a"], [], [])]
+    assert recipe.nearest(known, asked) == [["B"], ["A"], ["C"]]
 
 
-def test_the_most_frequent_answer_is_one_of_each_kind():
-    found = recipe.most_frequent(facts("train"))
-    assert set(found) == set(KINDS)
-    for kind, answer in found.items():
-        counts = [recipe.tokens(one.answer) for one in facts("train") if one.kind == kind]
-        assert all(counts.count(answer) >= counts.count(other) for other in counts)
+def test_worth_is_that_of_what_was_said():
+    wanted = recipe.tests()[:20]
+    said = [pair.target for pair in wanted]
+    assert recipe.worth(said, wanted)["BLEU"] == pytest.approx(100)
+    wrong = [[*text[:-1], "!"] for text in said[:10]] + said[10:]
+    found = recipe.worth(wrong, wanted)
+    assert found["exact"] == 0.5 and found["BLEU"] < 100
+
+
+def test_the_stored_recipe_is_trained_for_a_few_steps(monkeypatch):
+    """ReaderRecipe: what it gives is what `stored` keeps, and the model can be made again from a record."""
+    monkeypatch.setattr(recipe, "TESTS", 4)
+    monkeypatch.setattr(recipe, "tuned", lambda *_: None)
+    one = recipe.READERS["sentences_reader"]
+    model, history, measured = one.train(3, progress=False)
+    assert [step for step, _ in map(tuple, (seen for _, seen in history.watched))] == [0, 3]
+    assert set(measured) == one.MEASURED and len(history.loss) == 3
+    one.model_of({}).load_state_dict(model.state_dict())
+    assert "BLEU 3.5 " in one.result({"tuned_bleu": 3.5}) and one.batches_in_words().startswith("32")
 
 
 def test_bad_input_is_refused_in_words():
-    with pytest.raises(ValueError, match="shuffled, false, other places; got 'none'"):
-        recipe.corpus("none")
-    with pytest.raises(ValueError, match="'spans' or 'infilling'; got 'rotation'"):
-        recipe.hidden([4, 5], torch.Generator(), "rotation")
+    with pytest.raises(ValueError, match="text is one of sentences, shuffled, French alone; got 'none'"):
+        recipe.texts("none")
+    with pytest.raises(ValueError, match="noise is one of infilling, spans; got 'rotation'"):
+        recipe.spoiled([], 0, "rotation")

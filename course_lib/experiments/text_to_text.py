@@ -54,7 +54,7 @@ def few_pairs(seed, text, noise):
 
 @experiment(each(rate=[TUNING_RATE, 2 * TUNING_RATE]), cpus=HERE)
 def no_reading(seed, rate):
-    """A model that has read nothing, tuned on as many pairs in as many steps, at the same rate and at twice the rate."""
+    """A model that has read nothing, tuned on as many pairs at two learning rates, in as many steps."""
     found = {}
     for n in NUMBERS:
         one = model(seed)

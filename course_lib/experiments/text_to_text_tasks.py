@@ -33,9 +33,9 @@ PREFIXES = {
 }
 TASKS = tuple(PREFIXES)
 ANSWERS = (["acceptable"], ["unacceptable"])  # to "in order"
-SIZES = {"train": 4000, "test": 200}
+SIZES = {"train": 3000, "test": 200}
 LONGEST = 8  # words of an English sentence
-WIDTH, BATCH, STEPS, RATE = 64, 32, 150, 4e-3  # STEPS: of a task
+WIDTH, BATCH, STEPS, RATE = 64, 32, 120, 4e-3  # STEPS: of a task
 
 
 class Asked(NamedTuple):
@@ -121,7 +121,7 @@ def judged(one: Translator, task: str) -> dict:
     }
 
 
-PAIRS, FEW = 4000, 200  # of a task; of "to French", where it has few
+PAIRS, FEW = 3000, 200  # of a task; of "to French", where it has few
 TOGETHER = len(TASKS) * STEPS
 
 
@@ -129,34 +129,36 @@ TOGETHER = len(TASKS) * STEPS
 def one_model(seed, few):
     """One model for four tasks, in as many steps as four models have together; few: 200 pairs of "to French"."""
     one = learned(seed, TASKS, TOGETHER, PAIRS, FEW if few else None)
-    return {task: judged(one, task) for task in TASKS}
+    return {task: judged(one, task) for task in TASKS} | {"asked otherwise": asked_otherwise(one)}
 
 
-@experiment(each(task=TASKS, steps=[STEPS, TOGETHER]), cpus=HERE)
-def one_each(seed, task, steps):
-    """A model for one task, in a quarter of the steps of the one model, as often asked, or in as many as it has."""
-    return judged(learned(seed, [task], steps, PAIRS), task)
+def asked_otherwise(one: Translator) -> dict:
+    """The same French sentences behind two prefixes and behind none: how often it answers as each task does."""
+    sources = [row.source[len(PREFIXES["in order"]) :] for row in asked("in order", "test")]
+    english, _ = grammar.vocabulary()
+    found = {}
+    for prefix in ("to English", "in order", None):
+        said = one.translate([prefixed(PREFIXES.get(prefix, []), source) for source in sources], max_len=20)
+        found[prefix or "no prefix"] = {
+            "to English": sum(bool(text) and english.issuperset(text) for text in said) / len(said),
+            "in order": sum(text in ANSWERS for text in said) / len(said),
+        }
+    return found
 
 
-@experiment(each(steps=[STEPS, TOGETHER]), cpus=HERE)
-def few_alone(seed, steps):
-    """A model for "to French" alone, with 200 pairs."""
-    return judged(learned(seed, ["to French"], steps, FEW), "to French")
+@experiment(each(task=TASKS), cpus=HERE)
+def one_each(seed, task):
+    """A model for one task: a quarter of the one model's steps, in which it is asked as often as there."""
+    return judged(learned(seed, [task], STEPS, PAIRS), task)
+
+
+@experiment(each(pairs=[PAIRS, FEW]), cpus=HERE)
+def french_alone(seed, pairs):
+    """A model for "to French" alone, with many pairs or few, in as many steps as the one model has for all tasks."""
+    return judged(learned(seed, ["to French"], TOGETHER, pairs), "to French")
 
 
 @experiment(cpus=HERE)
-def wrong_prefix(seed):
-    """One model asked with another task's prefix: how often it then answers as that task does, for the same source."""
-    one = learned(seed, TASKS, TOGETHER, PAIRS)
-    # French sentences, half of them not in order.
-    sources = [row.source[len(PREFIXES["in order"]) :] for row in asked("in order", "test")]
-    french = [prefixed(PREFIXES["to English"], source) for source in sources]
-    english, answers = grammar.vocabulary()[0], one.translate(french, max_len=20)
-    judging = one.translate([prefixed(PREFIXES["in order"], source) for source in sources], max_len=20)
-    bare = one.translate(sources, max_len=20)
-    return {
-        "to English": sum(bool(text) and set(text) <= english for text in answers) / len(sources),
-        "in order": sum(text in ANSWERS for text in judging) / len(sources),
-        "no prefix, in order": sum(text in ANSWERS for text in bare) / len(sources),
-        "no prefix, English": sum(bool(text) and set(text) <= english for text in bare) / len(sources),
-    }
+def few_alone(seed):
+    """A model for "to French" alone with 200 pairs, asked as often as in the one model."""
+    return judged(learned(seed, ["to French"], STEPS, FEW), "to French")

@@ -8,10 +8,13 @@ Sentences of the grammar, of at most 8 words, all among the 250 that are most fr
 would show hardly any of the words that are asked for.
 """
 
+import copy
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
+from typing import ClassVar
 
 import torch
 from sacrebleu.metrics import BLEU
@@ -29,11 +32,12 @@ from course_lib.translation.decode import exact_match
 from course_lib.translation.translator import Translator, translation_loss
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
-LONGEST, WORDS, DRAWN = 8, 250, {"train": 14_000, "test": 3_000}  # of the grammar, before rare words are left out
+# Of the grammar, before sentences with rare words are left out.
+LONGEST, WORDS, DRAWN = 8, 250, {"train": 14_000, "validation": 1_500, "test": 3_000}
 PAIRS, TESTS = 1000, 200
 TO_ENGLISH, TO_FRENCH = "<2en>", "<2fr>"  # as Johnson et al. (2017) write them: what shall be written
 SENTINELS = ("<X>", "<Y>", "<Z>", "<A>", "<B>", "<C>")
-SHARE, MEAN, COPIES = 0.3, 3.0, 4  # of the words that are hidden, side by side on average; of a text, spoiled otherwise
+SHARE, MEAN, COPIES = 0.3, 3.0, 4  # of words that are hidden; words of a gap, on average; of each text
 TEXTS, NOISES = ("sentences", "shuffled", "French alone"), ("infilling", "spans")
 WIDTH, N_LAYERS, BATCH = 64, 2, 32
 STEPS, RATE, TUNING, TUNING_RATE = 800, 4e-3, 100, 2e-3
@@ -59,9 +63,12 @@ def pairs() -> list[Pair]:
     return kept("train")[:PAIRS]
 
 
-def tests() -> list[Pair]:
-    """The pairs by which everything is judged: no sentence of them, but for names and numbers, stands elsewhere."""
-    return kept("test")[:TESTS]
+def tests(split: str = "test") -> list[Pair]:
+    """The pairs by which everything is judged, or, of the split "validation", by which settings are chosen.
+
+    No sentence of them, but for names and numbers, stands in another split.
+    """
+    return kept(split)[:TESTS]
 
 
 def texts(what: str = "sentences", seed: int = 0) -> list[tuple[str, list[str]]]:
@@ -157,6 +164,68 @@ def worth(said: Sequence[list[str]], wanted: Sequence[Pair]) -> dict[str, float]
     right = [pair.target for pair in wanted]
     found = BLEU(tokenize="none", force=True).corpus_score(list(map(" ".join, said)), [list(map(" ".join, right))])
     return {"BLEU": found.score, "exact": exact_match(said, right)}
+
+
+@dataclass(frozen=True)
+class ReaderRecipe:
+    """How the stored model is made: `pretrained`, of a seed that no record holds, so that a lesson can begin with it.
+
+    `about`: what it is, for the card. `half`: stored in half precision.
+    """
+
+    about: str
+    text: str = "sentences"
+    noise: str = "infilling"
+    lr: float = RATE
+    steps: int = STEPS
+    batch: int = BATCH
+    seed: int = 5
+    half: bool = True
+
+    MEASURED: ClassVar = {"tuned_bleu"}  # what a record holds besides what every record does
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Width, and layers of each stack."""
+        return WIDTH, N_LAYERS
+
+    def model(self) -> Transformer:
+        """A new model with weights drawn at random."""
+        return model(self.seed)
+
+    def model_of(self, record: dict) -> Transformer:
+        """A new model of the size that a record tells: there is one size."""
+        return self.model()
+
+    def train(self, steps: int, **how) -> tuple[Transformer, History, dict]:
+        """Pre-train a new model for so many of its steps -> the model, its history, and what a copy is worth, tuned.
+
+        The history's looks are [step, nats a word of spoiled texts of test sentences]. how: for `fit`.
+        """
+        one = self.model()
+        unread = [(TO_FRENCH, pair.target) for pair in tests()]
+        looked = next(batches(spoiled(unread, self.seed, self.noise), len(unread), self.seed))
+
+        @torch.no_grad()
+        def look(step: int) -> list:
+            return [step, round(float(translation_loss(one, looked)), 4)]
+
+        rows = spoiled(texts(self.text, self.seed), self.seed, self.noise)
+        history = taught(one, rows, self.seed, steps, self.lr, watch=look, watch_every=200, **how)
+        tried = copy.deepcopy(one)
+        tuned(tried, pairs()[:200], self.seed)
+        return one, history, {"tuned_bleu": round(worth(translated(tried, tests()), tests())["BLEU"], 2)}
+
+    def result(self, record: dict) -> str:
+        """What a record says that the model is worth."""
+        return f"BLEU {record['tuned_bleu']} on test sentences after {TUNING} steps on 200 pairs"
+
+    def batches_in_words(self) -> str:
+        """What it reads in a step."""
+        return f"{self.batch} spoiled sentences"
+
+
+READERS = {"sentences_reader": ReaderRecipe("A Transformer that has filled gaps in English and French sentences")}
 
 
 def _check_name(what: str, name: str, known: Sequence[str]) -> None:
