@@ -48,10 +48,15 @@ STEPS, RATE, TUNING, TUNING_RATE = 600, 4e-3, 100, 2e-3
 
 @cache
 def kept(split: str) -> list[Pair]:
-    """The sentences of a split whose English words are all frequent ones of the training part."""
-    frequent = Counter(word for pair in _drawn("train") for word in set(pair.source)).most_common(WORDS)
-    known = {word for word, _ in frequent}
-    return [pair for pair in _drawn(split) if known.issuperset(pair.source)]
+    """The sentences of a split whose English words are all frequent ones."""
+    return [pair for pair in _drawn(split) if frequent().issuperset(pair.source)]
+
+
+@cache
+def frequent() -> frozenset[str]:
+    """The English words that stand in most sentences of the training part."""
+    counts = Counter(word for pair in _drawn("train") for word in set(pair.source))
+    return frozenset(word for word, _ in counts.most_common(WORDS))
 
 
 def _drawn(split: str) -> list[Pair]:
