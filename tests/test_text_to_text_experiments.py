@@ -22,7 +22,7 @@ def test_each_number_of_pairs_begins_with_the_model_that_has_read(monkeypatch):
     monkeypatch.setattr(pairs, "pretrained", lambda seed, text, noise: read)
     monkeypatch.setattr(pairs, "judged", lambda one: {"BLEU": 1.0, "exact": 0.0})
 
-    def spoil(one, known, seed, steps=pairs.TUNING, lr=pairs.TUNING_RATE):
+    def spoil(one, known, seed, steps=pairs.TUNING):
         seen.append((len(known), steps, one.source.tokens.weight.equal(read.source.tokens.weight)))
         with torch.no_grad():
             one.source.tokens.weight.zero_()

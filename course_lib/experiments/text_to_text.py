@@ -13,7 +13,6 @@ from course_lib.recipes.text_to_text import (
     STEPS,
     TEXTS,
     TUNING,
-    TUNING_RATE,
     model,
     nearest,
     pairs,
@@ -68,11 +67,11 @@ def read_and_tuned(seed, text, noise):
 
 @experiment(cpus=HERE)
 def no_reading(seed):
-    """A model that has read nothing, tuned on as many pairs in as many steps, at twice the learning rate."""
+    """A model that has read nothing, tuned on as many pairs in as many steps."""
     found = {}
     for n in NUMBERS:
         one = model(seed)
-        tuned(one, pairs()[:n], seed, lr=2 * TUNING_RATE)
+        tuned(one, pairs()[:n], seed)
         found[n] = judged(one)
     return found
 
@@ -82,7 +81,7 @@ def as_many_seconds(seed, n_pairs):
     """A model that has read nothing and is tuned for as many seconds as reading and tuning take together."""
     one = model(seed, dropout=DROPOUT)
     began = time.thread_time()
-    tuned(one, pairs()[:n_pairs], seed, AS_LONG, lr=2 * TUNING_RATE)
+    tuned(one, pairs()[:n_pairs], seed, AS_LONG)
     seconds = time.thread_time() - began
     return judged(one) | {"seconds": seconds}
 
