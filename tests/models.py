@@ -40,6 +40,8 @@ from course_lib.recurrent.language_model import CharRNN
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
 from course_lib.retrieval.learned_search import LearnedSearch, Reader, Retriever, SpelledWords, Tower
+from course_lib.text_to_text.bart import BartConfig, NormedEmbedding
+from course_lib.text_to_text.t5 import GatedActivation
 from course_lib.translation import seq2seq
 from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem
 from course_lib.vision.masked_patches import MaskedAutoencoder
@@ -97,7 +99,11 @@ MODELS = {
     RMSNorm: Model(lambda: RMSNorm(4), lambda new, B: (new.vectors(B, 5, 4),)),
     FeedForward: Model(lambda: FeedForward(4, 6), lambda new, B: (new.vectors(B, 5, 4),)),
     GatedFeedForward: Model(lambda: GatedFeedForward(4, 6), lambda new, B: (new.vectors(B, 5, 4),)),
+    GatedActivation: Model(lambda: GatedActivation(4, 6), lambda new, B: (new.vectors(B, 5, 4),)),
     PlacedEmbedding: Model(lambda: PlacedEmbedding(11, 6), lambda new, B: (new.ids(B, 5),)),
+    NormedEmbedding: Model(
+        lambda: NormedEmbedding(BartConfig(11, 9, 6, 2, 1, 8, 0.0), "The text"), lambda new, B: (new.ids(B, 5),)
+    ),
     Encoder: Model(lambda: Encoder(6, 2, 2), lambda new, B: (new.vectors(B, 5, 6), new.allowed(B, 5))),
     OrderModel: Model(lambda: OrderModel(11, 3, d_model=6), lambda new, B: (new.ids(B, 5),)),
     SpanFinder: Model(lambda: SpanFinder(a_bert()), lambda new, B: (new.ids(B, 6), new.ids(B, 6))),

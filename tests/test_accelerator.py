@@ -76,6 +76,9 @@ from course_lib.scale.run import Run
 from course_lib.scale.tasks import TASKS
 from course_lib.show.record import capture
 from course_lib.text.pairs import batches, masked_loss, shift
+from course_lib.text_to_text.bart import Bart, BartConfig
+from course_lib.text_to_text.t5 import T5, T5Config
+from course_lib.text_to_text.tasks import prefix_mask, target_loss
 from course_lib.train import fit
 from course_lib.translation.decode import beam_search, greedy
 from course_lib.translation.seq2seq import Seq2Seq
@@ -302,6 +305,29 @@ def translation_by_attention(kind, lengths):
     loss.backward()
     assert loss.device == target_out.device
     assert all(p.grad.device == p.device for p in model.parameters())
+
+
+TEXT_TO_TEXT = {
+    "t5": (lambda: T5(T5Config(11, 6, 2, 2, 8, 3)),),
+    "mt5": (lambda: T5(T5Config(11, 6, 2, 2, 8, 3, gated=True, tied=False)),),
+    "bart": (lambda: Bart(BartConfig(11, 9, 6, 2, 2, 8)),),
+}
+
+
+@cases(**TEXT_TO_TEXT)
+def text_in_text_out(make):
+    model = there(make)
+    backward(model(ids(2, 5), None, ids(2, 4))[0], through=model)
+    backward(model(ids(2, 5), LENGTHS["on the CPU"](), ids(2, 4), allowed(2, 5))[0], through=model)
+
+
+@case
+def targets_alone():
+    """One stack that reads and writes: its mask and its loss."""
+    logits, n_read = vectors(2, 6, 11), ids(2)
+    target_loss(logits, ids(2, 6), n_read).backward()
+    assert logits.grad.device == logits.device
+    assert prefix_mask(n_read, 6).device == n_read.device
 
 
 KINDS = {
@@ -610,6 +636,7 @@ def recording_every_head():
     feeding=(lambda: Seq2Seq(11, 13, 6, 8, **KINDS["feeding"]),),
     transformer=(lambda: Transformer(11, 13, 6, 2, 2),),
     aligned=(lambda: Transformer(11, 13, 6, 2, 2, align=(1, 0)),),
+    **TEXT_TO_TEXT,
 )
 def searching(make):
     model = there(make)

@@ -1,5 +1,14 @@
-"""Every task as text in, text out: what spoils a text so that writing it again teaches, and how a task is asked."""
+"""Every task as text: what spoils a text so that writing it again teaches, how a task is asked, T5 and BART."""
 
+from course_lib.text_to_text.bart import (
+    BART_END,
+    BART_PADDING,
+    BART_PUBLISHED,
+    Bart,
+    BartConfig,
+    BiasedReadout,
+    NormedEmbedding,
+)
 from course_lib.text_to_text.noise import (
     MEAN,
     SHARE,
@@ -12,11 +21,42 @@ from course_lib.text_to_text.noise import (
     token_masking,
 )
 from course_lib.text_to_text.spans import corrupt, draw_spans, restore, span_corruption
+from course_lib.text_to_text.t5 import (
+    BYT5_PUBLISHED,
+    MT5_PUBLISHED,
+    T5,
+    T5_END,
+    T5_PUBLISHED,
+    GatedActivation,
+    T5Config,
+    T5Decoder,
+    T5Encoder,
+    UntiedEmbedding,
+    t5_block,
+    t5_parameter_count,
+)
 from course_lib.text_to_text.tasks import mixing_rates, number_as_text, prefix_mask, prefixed, target_loss
 
 __all__ = [
+    "BART_END",
+    "BART_PADDING",
+    "BART_PUBLISHED",
+    "BYT5_PUBLISHED",
+    "Bart",
+    "BartConfig",
+    "BiasedReadout",
+    "GatedActivation",
     "MEAN",
+    "MT5_PUBLISHED",
+    "NormedEmbedding",
     "SHARE",
+    "T5",
+    "T5Config",
+    "T5Decoder",
+    "T5Encoder",
+    "T5_END",
+    "T5_PUBLISHED",
+    "UntiedEmbedding",
     "check_noise",
     "corrupt",
     "document_rotation",
@@ -29,6 +69,8 @@ __all__ = [
     "sentence_permutation",
     "span_corruption",
     "span_lengths",
+    "t5_block",
+    "t5_parameter_count",
     "target_loss",
     "text_infilling",
     "token_deletion",

@@ -31,7 +31,7 @@ def text_infilling(
     """Spans of a length drawn from Poisson(mean) become one mask each: how many tokens it stands for is not told.
 
     A span of length 0 is a mask put between two tokens. `share` of all tokens are hidden, on average; spans stand
-    anywhere, two of them side by side as well.
+    anywhere, two of them side by side as well, and so reach a token at an end less often than one in the middle.
     """
     check_noise(tokens, share)
     lengths = span_lengths(len(tokens), generator, share, mean)

@@ -20,7 +20,8 @@ def draw_spans(n: int, generator: torch.Generator, share: float = 0.15, mean: fl
 
     round(share n) places, from 1 to n - 1, in round(that / mean) spans, so that `mean` is their average length; of a
     text of one token none. Both are the paper's numbers (section 3.3.4). All ways to cut and to place are equally
-    likely; T5's own code begins each text with a token that stays, and ends it with a hidden one.
+    likely, so tokens at both ends are hidden less often than in the middle. T5's own code begins each text with a token
+    that stays and ends it with a hidden one.
     """
     _check_spans_drawn(n, share, mean)
     hidden = min(max(1, round(share * n)), n - 1) if n > 1 and share else 0

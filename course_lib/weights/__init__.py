@@ -1,5 +1,6 @@
 """How weights that others trained fit into our models: their names, sizes and activations beside ours."""
 
+from course_lib.weights.bart_weights import ALIKE, BART_NAMES, BART_OFFSET, BART_SIZES, BIAS, TABLE, from_bart
 from course_lib.weights.bert_weights import BERT_NAMES, BERT_SIZES, NORMS, NOT_LEARNT, check_class, from_bert, our_name
 from course_lib.weights.g2p_weights import END_SIGN, LETTER_ROWS, LETTERS, SOUND_ROWS, SOUNDS, from_g2p, spelled
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
@@ -13,10 +14,16 @@ from course_lib.weights.llama_weights import (
     gguf_chat_template,
     gguf_tokenizer,
 )
+from course_lib.weights.t5_weights import OUT, T5_KINDS, T5_NAMES, T5_SIZES, from_t5
 
 __all__ = [
+    "ALIKE",
+    "BART_NAMES",
+    "BART_OFFSET",
+    "BART_SIZES",
     "BERT_NAMES",
     "BERT_SIZES",
+    "BIAS",
     "CUTS",
     "END_SIGN",
     "HF_ACTIVATIONS",
@@ -26,14 +33,21 @@ __all__ = [
     "LLAMA_SIZES",
     "NORMS",
     "NOT_LEARNT",
+    "OUT",
     "SOUNDS",
     "SOUND_ROWS",
     "SPECIAL",
+    "T5_KINDS",
+    "T5_NAMES",
+    "T5_SIZES",
+    "TABLE",
     "check_class",
+    "from_bart",
     "from_bert",
     "from_g2p",
     "from_gguf",
     "from_llama",
+    "from_t5",
     "gguf_chat_template",
     "gguf_tokenizer",
     "our_name",
