@@ -43,9 +43,9 @@ WIDTH, N_LAYERS, BATCH = 64, 2, 32
 STEPS, TUNING, RATE = 600, 100, 4e-3
 # Tried with one seed each, by BLEU of validation sentences with 200 pairs: rates of tuning of 0.001, 0.002, 0.004 (26,
 # 34, 41; with 50 pairs 13, 14, 13); for who has read nothing and tunes for 850 steps, rates of 0.002 and 0.004, without
-# dropout (13, 14) and with 0.1 of it (23, 23). T5's spans, 0.3 of the words hidden and 2,400 steps, or 0.5 and 1,200 (9,
-# 11). Facts about territories, read and then asked about, came to nothing: after 1,500 steps of a model of width 96 and
-# 426 facts asked about, 0.18 of the validation questions right; the most frequent answer of each kind, 0.17.
+# dropout (13, 14) and with 0.1 of it (23, 23). T5's spans, 0.3 of the words hidden and 2,400 steps, or 0.5 and 1,200:
+# 9, 11. Facts about territories, read and then asked about, came to nothing: after 1,500 steps of a model of width 96
+# and 426 facts asked about, 0.18 of the validation questions right; the most frequent answer of each kind, 0.17.
 
 
 @cache
