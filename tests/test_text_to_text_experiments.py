@@ -172,7 +172,7 @@ def test_readers_share_the_first_four_tokens(name):
     if name == "bytes":
         assert ids == [reads.encode(c).item() for c in texts[0]] and len(reads) == 260
     elif name == "pieces":
-        assert reads.decode(ids) == texts[0] and len(ids) < len(texts[0]) / 2 and len(reads) == by_bytes.PIECES
+        assert reads.decode(ids) == texts[0] and len(ids) < 0.7 * len(texts[0]) and len(reads) == by_bytes.PIECES
     else:
         assert isinstance(reads, WordTokenizer) and reads.unknown not in ids
     strange = reads.encode("Thxrsday").tolist()
