@@ -64,6 +64,9 @@ def test_all_languages_say_the_same_dates():
     told, bare = (languages.rows([("de", "fr")], "test", told, 3) for told in (True, False))
     assert told == [(["<2fr>", *source], target) for source, target in bare]
     assert bare == list(zip(texts["de"][:3], texts["fr"][:3], strict=True))
+    apart = languages.rows([("de", "fr"), ("fr", "de")], "test", False, 150, apart=True)
+    assert apart[150:200] == [(texts["fr"][k], texts["de"][k]) for k in range(150, 200)]
+    assert apart[200] == (texts["fr"][0], texts["de"][0])  # round again behind the last
 
 
 def test_shares_tell_right_from_the_wrong_language():
