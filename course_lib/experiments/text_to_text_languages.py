@@ -137,7 +137,7 @@ SETTINGS = {
 @experiment([{"taught": name, "told": True} for name in SETTINGS] + [{"taught": "through English", "told": False}],
             cpus=HERE)  # fmt: skip
 def directions(seed, taught, told):
-    """Dates in ten languages by one model: trained directions, with English alone or all but nine, and those never trained."""
+    """Dates in ten languages by one model, taught those with English or all but nine: directions taught, and never."""
     one = learned(seed, SETTINGS[taught], STEPS, told)
     found = {"with English": judged(one, ENGLISH, EACH, told), "from English": judged(one, FROM_ENGLISH, EACH, told),
              "without English": judged(one, FAR, FEW, told), "held out": judged(one, HELD_OUT, EACH, told),
