@@ -37,6 +37,15 @@ def test_each_number_of_pairs_begins_with_the_model_that_has_read(monkeypatch):
     assert seen == [*((n, pairs.TUNING, False) for n in pairs.NUMBERS), (200, pairs.AS_LONG, False)]
 
 
+def test_worth_is_that_of_what_was_said():
+    wanted = recipe.tests()[:20]
+    said = [pair.target for pair in wanted]
+    assert pairs.worth(said, wanted)["BLEU"] == pytest.approx(100)
+    wrong = [[*text[:-1], "!"] for text in said[:10]] + said[10:]
+    found = pairs.worth(wrong, wanted)
+    assert found["exact"] == 0.5 and found["BLEU"] < 100
+
+
 def test_the_nearest_of_more_pairs_is_worth_more():
     found = pairs.nearest_pair(0)
     assert 5 < found["50"]["BLEU"] < found["200"]["BLEU"] < found["1000"]["BLEU"] < 30
@@ -175,7 +184,8 @@ def test_readers_share_the_first_four_tokens(name):
     if name == "bytes":
         assert ids == [reads.encode(c).item() for c in texts[0]] and len(reads) == 260
     elif name == "pieces":
-        assert reads.decode(ids) == texts[0] and len(ids) < 0.7 * len(texts[0]) and len(reads) == by_bytes.PIECES
+        assert reads.decode(ids) == texts[0] and len(ids) < len(texts[0]) and len(reads) == by_bytes.PIECES
+        assert sum(len(reads.encode(text)) for text in texts) < 0.6 * sum(map(len, texts))
     else:
         assert isinstance(reads, WordTokenizer) and reads.unknown not in ids
     strange = reads.encode("Thxrsday").tolist()

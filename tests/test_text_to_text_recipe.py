@@ -13,7 +13,8 @@ def test_no_sentence_is_read_in_both_languages_or_judged():
     french = {" ".join(text) for to, text in recipe.texts() if to == recipe.TO_FRENCH}
     read = {" ".join(pair.source): " ".join(pair.target) for pair in recipe.kept("train")}
     assert english < read.keys() and not {read[text] for text in english} & french
-    assert abs(len(english) - len(french)) < 0.05 * len(english) and len(english) > 1000
+    assert abs(len(english) - len(french)) < 0.1 * len(english) and len(english) > 1000
+    assert not {" ".join(pair.target) for pair in (*recipe.pairs(), *recipe.tests())} & french
     learned, judged = ({" ".join(pair.source) for pair in some} for some in (recipe.pairs(), recipe.tests()))
     assert len(learned) == recipe.PAIRS and len(judged) == recipe.TESTS
     assert not learned & english and not judged & (learned | english)
@@ -46,11 +47,11 @@ def test_a_spoiled_text_names_its_language_and_can_be_made_whole(noise):
 
 
 def test_few_steps_teach_few_pairs():
-    """tuned, translated, worth: three pairs are learned by heart, and asked for in French."""
+    """tuned, translated: three pairs are learned by heart, and asked for in French."""
     one, known = recipe.model(0), recipe.pairs()[:3]
     history = recipe.tuned(one, known, seed=0, steps=60, lr=4e-3)
     assert history.loss[-1] < 0.2 < history.loss[0]
-    assert recipe.worth(recipe.translated(one, known), known) == pytest.approx({"BLEU": 100, "exact": 1.0})
+    assert recipe.translated(one, known) == [pair.target for pair in known]
     assert recipe.asked(known[0])[0] == ["<2fr>", *known[0].source]
 
 
@@ -72,15 +73,6 @@ def test_the_nearest_pair_shares_most_words():
     assert recipe.nearest(known, asked) == [["B"], ["A"], ["C"]]
 
 
-def test_worth_is_that_of_what_was_said():
-    wanted = recipe.tests()[:20]
-    said = [pair.target for pair in wanted]
-    assert recipe.worth(said, wanted)["BLEU"] == pytest.approx(100)
-    wrong = [[*text[:-1], "!"] for text in said[:10]] + said[10:]
-    found = recipe.worth(wrong, wanted)
-    assert found["exact"] == 0.5 and found["BLEU"] < 100
-
-
 def test_the_stored_recipe_is_trained_for_a_few_steps(monkeypatch):
     """ReaderRecipe: what it gives is what `stored` keeps, and the model can be made again from a record."""
     monkeypatch.setattr(recipe, "TESTS", 4)
@@ -90,7 +82,7 @@ def test_the_stored_recipe_is_trained_for_a_few_steps(monkeypatch):
     assert [step for step, _ in map(tuple, (seen for _, seen in history.watched))] == [0, 3]
     assert set(measured) == one.MEASURED and len(history.loss) == 3
     one.model_of({}).load_state_dict(model.state_dict())
-    assert "BLEU 3.5 " in one.result({"tuned_bleu": 3.5}) and one.batches_in_words().startswith("32")
+    assert one.result({"tuned_exact": 0.25}).startswith("25.0% of") and one.batches_in_words().startswith("32")
 
 
 def test_bad_input_is_refused_in_words():

@@ -6,7 +6,11 @@ right in every word, are those of 200 test sentences; "seconds" are those of a c
 
 import copy
 import time
+from collections.abc import Sequence
 
+from sacrebleu.metrics import BLEU
+
+from course_lib.data import Pair
 from course_lib.experiments import each, experiment
 from course_lib.recipes.text_to_text import (
     NOISES,
@@ -21,8 +25,8 @@ from course_lib.recipes.text_to_text import (
     tokenizer,
     translated,
     tuned,
-    worth,
 )
+from course_lib.translation.decode import exact_match
 
 HERE = ["default"]  # the instruction set of what is dear
 NUMBERS = (50, 200, 1000)  # of pairs
@@ -32,6 +36,13 @@ DROPOUT = 0.1  # of who sees few pairs for long
 AS_LONG = int(1.25 * STEPS) + TUNING
 READ = each(text=TEXTS[:2], noise=NOISES[:1])
 ALSO_READ = [{"text": TEXTS[2], "noise": NOISES[0]}, {"text": TEXTS[0], "noise": NOISES[1]}]
+
+
+def worth(said: Sequence[list[str]], wanted: Sequence[Pair]) -> dict[str, float]:
+    """BLEU, and the share of sentences that are right in every word."""
+    right = [pair.target for pair in wanted]
+    found = BLEU(tokenize="none", force=True).corpus_score(list(map(" ".join, said)), [list(map(" ".join, right))])
+    return {"BLEU": found.score, "exact": exact_match(said, right)}
 
 
 def judged(one) -> dict:

@@ -16,7 +16,8 @@ import torch
 from course_lib.attention.transformer import Transformer
 from course_lib.data import grammar
 from course_lib.experiments import each, experiment
-from course_lib.recipes.text_to_text import LONGEST, N_LAYERS, WIDTH, frequent, worth
+from course_lib.experiments.text_to_text import worth
+from course_lib.recipes.text_to_text import LONGEST, N_LAYERS, WIDTH, frequent
 from course_lib.text.pairs import batches
 from course_lib.text.tokenizers import WordTokenizer
 from course_lib.text_to_text.tasks import prefixed
