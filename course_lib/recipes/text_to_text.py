@@ -220,9 +220,7 @@ class ReaderRecipe:
 
     def result(self, record: dict) -> str:
         """What a record says that the model is worth."""
-        return (
-            f"{record['tuned_exact']:.1%} of the test sentences right in every word after {TUNING} steps on 200 pairs"
-        )
+        return f"{record['tuned_exact']:.1%} of the test sentences right after {TUNING} steps on 200 pairs"
 
     def batches_in_words(self) -> str:
         """What it reads in a step."""
