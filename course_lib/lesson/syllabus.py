@@ -223,6 +223,7 @@ LISTED = (
             "text_to_text/t5.py",
             "weights/bart_weights.py",
             "text_to_text/bart.py",
+            "recipes/text_to_text.py",
         ),
         to_be_written=True,
     ),

@@ -3,7 +3,7 @@
 `python -m course_lib.recipes.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes
 the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
 code from it. Recipes stand in `plays`, `images`, `sounds`,
-`glyphs`, `glyph_captions` and `glyph_writers`.
+`glyphs`, `glyph_captions`, `glyph_writers` and `text_to_text`.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from course_lib.recipes.glyphs import GLYPHS
 from course_lib.recipes.images import IMAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
 from course_lib.recipes.sounds import SPEAKERS
+from course_lib.recipes.text_to_text import READERS
 from course_lib.train import seed_everything
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "data" / "checkpoints"
@@ -36,6 +37,7 @@ RECIPES.update(SPEAKERS)  # apart, so that records that read other stored models
 RECIPES.update(GLYPHS)
 RECIPES.update(SPOTTERS)
 RECIPES.update(WRITERS)
+RECIPES.update(READERS)
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
@@ -129,6 +131,7 @@ def cards() -> str:
         "`glyphs_…` have seen the Latin letters of ten typefaces; their accuracy is that on four faces of another "
         "family.\n`names_…` have seen letters and their names; what they are worth is that on names and faces never "
         "seen.\n"
+        "`sentences_reader` has read sentences of the grammar, and no pair of a sentence and its translation.\n"
         "([Cards of the corpora](../README.md).)"
     ]
     for name, recipe in RECIPES.items():
