@@ -1,7 +1,8 @@
 """torch.compile reads every module that trains, whole, and does not start again for another batch size.
 
 All but LSTM and GRU: PyTorch does not compile its own layers, in which their weights lie, unless asked to; then their
-`loop` compiles. The compiler's last stage, which writes code, is PyTorch's business and left out: it takes minutes.
+`loop` compiles. What follows the reading is PyTorch's business, and takes minutes: of the step backwards some models are
+a sample, and the last stage, which writes code, runs where two processes train (test_scale_run.py).
 """
 
 from functools import partial
@@ -21,7 +22,7 @@ from course_lib.attention.attention import (
     attend,
     causal_mask,
 )
-from course_lib.attention.block import Block
+from course_lib.attention.block import Block, Encoder
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.positions import (
     LearnedPositions,
@@ -38,6 +39,7 @@ from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import Classifier, MaskedWords, Tagger
 from course_lib.detection.detr import DETR, Anchors, Backbone, Queries
 from course_lib.detection.heat_map import HeatMap, heat_loss
+from course_lib.detection.resnet import ResNet
 from course_lib.detection.set_loss import loss_given
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig
@@ -52,7 +54,7 @@ from course_lib.vision.convnet import ConvNet, ConvStem
 from course_lib.vision.masked_patches import MaskedAutoencoder, draw_seen
 from course_lib.vision.vit import ViT, ViTConfig
 
-pytestmark = pytest.mark.slow  # compiling is most of a minute: `make test-fast` leaves it out
+pytestmark = pytest.mark.slow  # compiling is two minutes: `make test-fast` leaves it out
 
 SIZES = (8, 9)  # of a batch; no other size is the same, for the compiler takes equal sizes for one
 LENGTHS = (10, 13)  # of a text, where it may change too
@@ -75,9 +77,9 @@ def gradients(run, x):
     return [*outs, *torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)]
 
 
-def compiles(run, *inputs):
+def compiles(run, *inputs, backend="eager"):
     """`run` compiled in one piece gives the numbers of `run`, on inputs of one batch size and then of another."""
-    compiled = torch.compile(run, fullgraph=True, dynamic=True, backend="aot_eager")
+    compiled = torch.compile(run, fullgraph=True, dynamic=True, backend=backend)
     for n, x in enumerate(inputs):
         with torch._dynamo.config.patch(error_on_recompile=n > 0):
             found, expected = gradients(compiled, x), gradients(run, x)
@@ -207,6 +209,13 @@ def test_a_transformer():
     compiles(Logits(), *some)
 
 
+@pytest.mark.parametrize("kind", [Encoder, ResNet], ids=lambda kind: kind.__name__)
+def test_the_step_backwards(kind):
+    """Forwards and backwards as one graph, of sizes that are not known."""
+    model = MODELS[kind]
+    compiles(One(model.make().double()), *[model.given(REAL, b) for b in SIZES], backend="aot_eager")
+
+
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_gpt(padded):
     model, some = GPT(GPTConfig(11, 20, 8, 2, n_layers=1)).double(), []
@@ -229,7 +238,7 @@ def test_positions_that_are_added(make):
 def test_positions_that_run_out_of_the_table():
     """A longer text than the table is another way through the module: compiled whole, once more."""
     module = SinusoidalPositions(4, ready=6).double()
-    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="eager")
     for T in (5, 6, 7, 11, 4):
         x = vectors(2, T, 4)
         assert_close(compiled(x), module(x), atol=1e-12, rtol=0)
