@@ -1,8 +1,8 @@
 """torch.compile reads every module that trains, whole, and does not start again for another batch size.
 
 All but LSTM and GRU: PyTorch does not compile its own layers, in which their weights lie, unless asked to; then their
-`loop` compiles. What follows the reading is PyTorch's business, and takes minutes: of the step backwards some models are
-a sample, and the last stage, which writes code, runs where two processes train (test_scale_run.py).
+`loop` compiles. What follows the reading is PyTorch's business, and takes minutes: of the step backwards two models are
+a sample, and the last stage, which writes code, is left out.
 """
 
 from functools import partial
