@@ -3,7 +3,8 @@
 A lesson takes minutes. Where its tests in JupyterLab follow, nbval gets a kernel of that JupyterLab, with a student's
 folder and home. After every cell has passed, the kernel stays alive, and the notebook that JupyterLab opens holds what
 this run has shown. After anything less the kernel is ended, and those tests run the notebook themselves. Where none
-follow (notebooks alone, no Chromium, the first two notebooks), the kernel is nbval's own, and ends with the notebook.
+follow (notebooks alone, no Chromium, the start page), or where they begin with "Run All Cells", the kernel is nbval's
+own, and ends with the notebook.
 
 Either draws some of what the controls show, for the tests that move them on a page and on slides.
 """
@@ -21,7 +22,7 @@ from nbval.plugin import IPyNbFile
 from course_lib.lesson.syllabus import IN_WRITING
 from course_lib.show.frames import ASKED, UNDER_TEST
 
-from .lab import STARTING, Server, lab_of
+from .lab import RUN_ALL, STARTING, Server, lab_of
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -106,8 +107,8 @@ class NotebookRun(IPyNbFile):
             super().teardown()
 
     def _is_followed(self) -> bool:
-        """Whether tests of this run look at the notebook in JupyterLab."""
-        return any(
+        """Whether tests of this run look at the notebook in JupyterLab, as nbval leaves it."""
+        return self.path.name != RUN_ALL and any(
             "lab" in getattr(item, "fixturenames", ())
             and hasattr(item, "callspec")
             and item.callspec.params.get("lesson") == self.path.name

@@ -1,8 +1,12 @@
 """What a student does in a lesson that is open in JupyterLab: run it, move its controls, answer its questions."""
 
 import json
+from contextlib import contextmanager
 
 from course_lib.exercises import find_quiz
+
+from .conftest import is_here, watched_page
+from .lab import Notebook
 
 # From the key to the new picture, as the page sees it.
 WATCH = """cell => {
@@ -15,6 +19,27 @@ WATCH = """cell => {
     watch.observe(shown, {childList: true, subtree: true, attributes: true})
   })
 }"""
+
+
+@contextmanager
+def after_its_run(lab, chromium, name):
+    """A lesson after its run, open in JupyterLab: what one_run.py left there, or by "Run All Cells".
+
+    Its `errors` are what its page writes to the console as errors.
+    """
+    path, errors = lab.folder / "notebooks" / name, []
+    has_run = name in lab.have_run
+    if not has_run:
+        lab.end_kernels()  # one that ran half of it
+        forget_counts(path)
+    with watched_page(chromium, is_here, errors) as page:
+        page.goto(lab.first_page.replace("00_start_here.ipynb", name) + "&reset")
+        notebook = Notebook(page, path)
+        notebook.errors = errors
+        if not has_run:
+            notebook.run_many("Run All Cells", patience=800_000)
+        yield notebook
+    lab.end_kernels()
 
 
 def forget_counts(path):

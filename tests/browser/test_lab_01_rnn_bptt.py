@@ -16,7 +16,7 @@ from course_lib.publish import frames
 from .conftest import is_here, watched_page
 from .lab import PATIENCE, ROOT, Notebook, serving
 from .reader import move_without_a_kernel
-from .student import WATCH, answer, bare, forget_counts, move_to_both_ends, right_and_wrong, source, unfinished
+from .student import WATCH, after_its_run, answer, bare, move_to_both_ends, right_and_wrong, source, unfinished
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -30,23 +30,11 @@ PATIENCE_TO_START = 120_000  # milliseconds: the cell is the first of its kernel
 RIGHT_STEP = WRONG_STEP.replace("x @ w_x + h @ w_h + b", "(x @ w_x + h @ w_h + b).tanh()")
 
 
-@pytest.fixture(scope="module")
-def errors():
-    """What the lesson's page wrote to the console as errors, over all tests."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def lesson(lab, chromium, errors):
-    """Lesson 01, run to the end by "Run All Cells"; one kernel for the tests of this file."""
-    path = lab.folder / "notebooks" / LESSON
-    forget_counts(path)
-    with watched_page(chromium, is_here, errors) as page:
-        page.goto(lab.first_page.replace("00_start_here.ipynb", LESSON) + "&reset")
-        notebook = Notebook(page, path)
-        notebook.run_many("Run All Cells", patience=800_000)
+@pytest.fixture(scope="module", params=[LESSON], ids=["01_rnn_bptt"])
+def lesson(request, lab, chromium):
+    """Lesson 01 after its run; one kernel for the tests of this file."""
+    with after_its_run(lab, chromium, request.param) as notebook:
         yield notebook
-    lab.end_kernels()
 
 
 def test_the_lab_opens_on_the_start_page_and_asks_nothing(lab, page_offline, console_errors):
@@ -59,53 +47,40 @@ def test_the_lab_opens_on_the_start_page_and_asks_nothing(lab, page_offline, con
     assert console_errors == []
 
 
-def test_the_lesson_runs_to_its_end(lesson, errors):
+def test_the_lesson_runs_to_its_end(lesson):
     assert unfinished(lesson) == []
-    assert errors == []
+    assert lesson.errors == []
 
 
 @pytest.mark.parametrize("name", CONTROLS)
-def test_a_control_moves_to_both_ends(lesson, errors, name, record_property):
+def test_a_control_moves_to_both_ends(lesson, name, record_property):
     for moved, milliseconds in move_to_both_ends(lesson, name):
         record_property(moved, f"{milliseconds:.0f} ms")
-    assert errors == []
+    assert lesson.errors == []
 
 
-def test_every_control_moves_on_the_page_and_on_slides(lesson, errors, chromium, tmp_path, monkeypatch):
+def test_every_control_moves_on_the_page_and_on_slides(lesson, chromium, tmp_path, monkeypatch):
     monkeypatch.setattr(frames, "KEPT", tmp_path / "frames")
-    assert len(move_without_a_kernel(lesson, chromium, tmp_path, errors)) >= 2 * len(CONTROLS)
-    assert errors == []
+    assert len(move_without_a_kernel(lesson, chromium, tmp_path, lesson.errors)) >= 2 * len(CONTROLS)
+    assert lesson.errors == []
 
 
-def test_a_quiz_gives_the_reason_for_each_answer(lesson, errors):
+def test_a_quiz_gives_the_reason_for_each_answer(lesson):
     right, wrong = right_and_wrong("sharing")
     reasons = dict(zip("ABCDEFGHIJ", (reason for _, reason in find_quiz("sharing").options), strict=False))
     verdict = answer(lesson, "sharing", wrong)
     assert "Not this one." in verdict and bare(reasons[wrong]) in bare(verdict)
     verdict = answer(lesson, "sharing", right)
     assert "Right." in verdict and bare(reasons[right]) in bare(verdict)
-    assert errors == []
+    assert lesson.errors == []
 
 
-def test_an_exercise_names_the_mistake_and_then_is_right(lesson, errors):
+def test_an_exercise_names_the_mistake_and_then_is_right(lesson):
     verdict = lesson.run("exercise-step", WRONG_STEP)
     assert "not right yet" in verdict and "tanh is missing" in verdict
     verdict = lesson.run("exercise-step", RIGHT_STEP)
     assert "my_step: right." in verdict and "1 of 6 exercises" in verdict
-    assert errors == []
-
-
-def test_notes_stay_folded_when_all_cells_are_run(lesson):
-    """JupyterLab itself unfolds a Markdown cell that is run, whatever its metadata say."""
-    minutes = {
-        cell["id"]: lesson.cell(cell["id"]).locator(".jp-RenderedMarkdown").get_by_text("Minutes.") for cell in NOTES
-    }
-    assert [name for name, text in minutes.items() if text.is_visible()] == []
-    first = NOTES[0]["id"]
-    lesson.cell(first).locator("summary").click()
-    assert minutes[first].is_visible(), "an instructor can open them"
-    lesson.cell(first).locator("summary").click()
-    assert minutes[first].is_hidden()
+    assert lesson.errors == []
 
 
 def test_what_is_solved_outlives_the_kernel(lab, page_offline, console_errors):

@@ -1,6 +1,6 @@
 """Every lesson after the first in JupyterLab: it runs to its end, its controls move, its answers count.
 
-Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py, and always run by "Run All Cells".
+Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py.
 """
 
 import re
@@ -12,10 +12,9 @@ from course_lib.lesson.sources import source_of
 from course_lib.lesson.syllabus import LESSONS
 from course_lib.publish import frames
 
-from .conftest import is_here, watched_page
-from .lab import ROOT, Notebook
+from .lab import ROOT, RUN_ALL
 from .reader import move_without_a_kernel
-from .student import answer, forget_counts, move_to_both_ends, right_and_wrong, unfinished
+from .student import after_its_run, answer, move_to_both_ends, right_and_wrong, unfinished
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -24,20 +23,9 @@ WRITTEN = [lesson.notebook for lesson in LESSONS if (ROOT / "notebooks" / lesson
 
 @pytest.fixture(scope="module", params=WRITTEN[2:], ids=lambda name: name.removesuffix(".ipynb"))
 def lesson(request, lab, chromium):
-    """A lesson after its run: what one_run.py left here, or "Run All Cells"; `errors` are those of its page."""
-    path, errors = lab.folder / "notebooks" / request.param, []
-    has_run = path.name in lab.have_run
-    if not has_run:
-        lab.end_kernels()  # one that ran half of it
-        forget_counts(path)
-    with watched_page(chromium, is_here, errors) as page:
-        page.goto(lab.first_page.replace("00_start_here.ipynb", path.name) + "&reset")
-        notebook = Notebook(page, path)
-        notebook.errors = errors
-        if not has_run:
-            notebook.run_many("Run All Cells", patience=800_000)
+    """A lesson after its run; `errors` are those of its page."""
+    with after_its_run(lab, chromium, request.param) as notebook:
         yield notebook
-    lab.end_kernels()
 
 
 def tagged(lesson, tag):
@@ -62,6 +50,23 @@ def counted(lesson):
 def test_it_runs_to_its_end(lesson):
     assert unfinished(lesson) == []
     assert lesson.errors == []
+
+
+@pytest.mark.parametrize("lesson", [RUN_ALL], indirect=True, ids=lambda name: name.removesuffix(".ipynb"))
+def test_notes_stay_folded_when_all_cells_are_run(lesson):
+    """JupyterLab itself unfolds a Markdown cell that is run, whatever its metadata say."""
+    notes = [
+        name
+        for name, cell in lesson.cells.items()
+        if cell["metadata"].get("slideshow", {}).get("slide_type") == "notes"
+    ]
+    minutes = {name: lesson.cell(name).locator(".jp-RenderedMarkdown").get_by_text("Minutes.") for name in notes}
+    assert [name for name, text in minutes.items() if text.is_visible()] == []
+    first = notes[0]
+    lesson.cell(first).locator("summary").click()
+    assert minutes[first].is_visible(), "an instructor can open them"
+    lesson.cell(first).locator("summary").click()
+    assert minutes[first].is_hidden()
 
 
 def test_every_control_moves_to_both_ends(lesson, record_property):

@@ -36,8 +36,8 @@ def shown(page):
 
 
 def follow(page, link):
-    """Clicks a link and waits until its page stands open: a click alone may return while the old one still does."""
-    with page.expect_navigation():
+    """Clicks a link and waits until its page is read, not drawn: a click alone may return while the old one stands."""
+    with page.expect_navigation(wait_until="domcontentloaded"):
         page.locator(link).click()
 
 
