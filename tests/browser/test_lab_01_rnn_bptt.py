@@ -14,13 +14,13 @@ from course_lib.exercises import find_quiz
 from course_lib.publish import frames
 
 from .conftest import is_here, watched_page
-from .lab import PATIENCE, ROOT, Notebook, serving
+from .lab import PATIENCE, ROOT, RUN_ALL, Notebook, serving
 from .reader import move_without_a_kernel
 from .student import WATCH, after_its_run, answer, bare, move_to_both_ends, right_and_wrong, source, unfinished
 
 pytestmark = pytest.mark.timeout(900)
 
-LESSON = "01_rnn_bptt.ipynb"
+LESSON = RUN_ALL
 CELLS = json.loads((ROOT / "notebooks" / LESSON).read_text())["cells"]
 CONTROLS = [cell["id"] for cell in CELLS if "control" in cell["metadata"].get("tags", ())]
 NOTES = [cell for cell in CELLS if cell["metadata"].get("slideshow", {}).get("slide_type") == "notes"]
@@ -32,7 +32,7 @@ RIGHT_STEP = WRONG_STEP.replace("x @ w_x + h @ w_h + b", "(x @ w_x + h @ w_h + b
 
 @pytest.fixture(scope="module", params=[LESSON], ids=["01_rnn_bptt"])
 def lesson(request, lab, chromium):
-    """Lesson 01 after its run; one kernel for the tests of this file."""
+    """Lesson 01, run to the end by "Run All Cells"; one kernel for the tests of this file."""
     with after_its_run(lab, chromium, request.param) as notebook:
         yield notebook
 
@@ -81,6 +81,19 @@ def test_an_exercise_names_the_mistake_and_then_is_right(lesson):
     verdict = lesson.run("exercise-step", RIGHT_STEP)
     assert "my_step: right." in verdict and "1 of 6 exercises" in verdict
     assert lesson.errors == []
+
+
+def test_notes_stay_folded_when_all_cells_are_run(lesson):
+    """JupyterLab itself unfolds a Markdown cell that is run, whatever its metadata say."""
+    minutes = {
+        cell["id"]: lesson.cell(cell["id"]).locator(".jp-RenderedMarkdown").get_by_text("Minutes.") for cell in NOTES
+    }
+    assert [name for name, text in minutes.items() if text.is_visible()] == []
+    first = NOTES[0]["id"]
+    lesson.cell(first).locator("summary").click()
+    assert minutes[first].is_visible(), "an instructor can open them"
+    lesson.cell(first).locator("summary").click()
+    assert minutes[first].is_hidden()
 
 
 def test_what_is_solved_outlives_the_kernel(lab, page_offline, console_errors):

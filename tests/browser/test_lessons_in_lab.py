@@ -1,6 +1,6 @@
 """Every lesson after the first in JupyterLab: it runs to its end, its controls move, its answers count.
 
-Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py.
+Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py, and always run by "Run All Cells".
 """
 
 import re
@@ -12,7 +12,7 @@ from course_lib.lesson.sources import source_of
 from course_lib.lesson.syllabus import LESSONS
 from course_lib.publish import frames
 
-from .lab import ROOT, RUN_ALL
+from .lab import ROOT
 from .reader import move_without_a_kernel
 from .student import after_its_run, answer, move_to_both_ends, right_and_wrong, unfinished
 
@@ -50,23 +50,6 @@ def counted(lesson):
 def test_it_runs_to_its_end(lesson):
     assert unfinished(lesson) == []
     assert lesson.errors == []
-
-
-@pytest.mark.parametrize("lesson", [RUN_ALL], indirect=True, ids=lambda name: name.removesuffix(".ipynb"))
-def test_notes_stay_folded_when_all_cells_are_run(lesson):
-    """JupyterLab itself unfolds a Markdown cell that is run, whatever its metadata say."""
-    notes = [
-        name
-        for name, cell in lesson.cells.items()
-        if cell["metadata"].get("slideshow", {}).get("slide_type") == "notes"
-    ]
-    minutes = {name: lesson.cell(name).locator(".jp-RenderedMarkdown").get_by_text("Minutes.") for name in notes}
-    assert [name for name, text in minutes.items() if text.is_visible()] == []
-    first = notes[0]
-    lesson.cell(first).locator("summary").click()
-    assert minutes[first].is_visible(), "an instructor can open them"
-    lesson.cell(first).locator("summary").click()
-    assert minutes[first].is_hidden()
 
 
 def test_every_control_moves_to_both_ends(lesson, record_property):
