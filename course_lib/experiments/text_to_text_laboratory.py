@@ -175,6 +175,15 @@ class Scene(NamedTuple):
         """All that is spoken."""
         return sum(self.lines, [])
 
+    @property
+    def before(self) -> list[list[str]]:
+        """The lines that stand wholly before the last MOST words, which are a reference."""
+        n, left = len(self.lines), MOST
+        while left > 0:
+            n -= 1
+            left -= len(self.lines[n])
+        return self.lines[:n]
+
 
 def words_of(text: str) -> list[str]:
     """The words of a text in small letters, without marks."""
@@ -219,13 +228,13 @@ def references(scene: Scene) -> dict[str, list[str]]:
 
 
 def summaries(scene: Scene, n: int, draw: Random) -> dict[str, list[str]]:
-    """Texts of n words, or fewer where there are no more; all but the first two and the last say nothing of it."""
+    """Texts of n words, or fewer where there are no more; those of another scene or play say nothing of this one."""
     same = draw.choice([one for one in scenes() if one.play == scene.play and one is not scene] or scenes())
     other = draw.choice([one for one in scenes() if one.play != scene.play])
     first = scene.spoken[:n]
     return {
         "first lines": first,
-        "random lines": random_lines(scene, n, draw),
+        "random lines": random_lines(scene.before, n, draw),
         "first lines, shuffled": draw.sample(first, len(first)),
         "another scene of the play": same.spoken[:n],
         "another play": other.spoken[:n],
@@ -234,13 +243,12 @@ def summaries(scene: Scene, n: int, draw: Random) -> dict[str, list[str]]:
     }
 
 
-def random_lines(scene: Scene, n: int, draw: Random) -> list[str]:
+def random_lines(lines: list[list[str]], n: int, draw: Random) -> list[str]:
     """n words of lines drawn at random, in the order in which they stand."""
-    order, taken, held = draw.sample(range(len(scene.lines)), len(scene.lines)), [], 0
-    while held < n and order:
+    order, taken = draw.sample(range(len(lines)), len(lines)), []
+    while order and sum(len(lines[i]) for i in taken) < n:
         taken.append(order.pop())
-        held += len(scene.lines[taken[-1]])
-    return sum((scene.lines[i] for i in sorted(taken)), [])[:n]
+    return sum((lines[i] for i in sorted(taken)), [])[:n]
 
 
 def scored(said: list[str], right: list[str]) -> dict[str, float]:
@@ -256,7 +264,7 @@ def scored(said: list[str], right: list[str]) -> dict[str, float]:
 
 @experiment(each(reference=["directions", "last lines"]), seeds=range(3), cpus=HERE)
 def first_lines(seed, reference):
-    """ROUGE of a scene's first lines, of random ones, of other scenes' and of shuffled words, against two references."""
+    """ROUGE of a scene's first lines, of random ones, of other scenes' and of their words shuffled."""
     draw, found = Random(seed), {}
     for scene in draw.sample(scenes(), SCENES):
         right = references(scene)[reference]
