@@ -112,7 +112,7 @@ def test_a_beam_is_judged_at_each_width_and_penalty(monkeypatch, few_texts):
     drawn = laboratory.batches(rows, 3, 0)
     laboratory.fit(one, drawn, laboratory.translation_loss, steps=80, lr=1e-2, device=recipe.CPU, progress=False)
     found = laboratory.by_width(one)
-    assert set(found) == {"words", *laboratory.WIDTHS} and found["words"]["right"] == 4
+    assert set(found) == {"right words", *laboratory.WIDTHS} and found["right words"] == 4
     assert list(found[1]) == [0.0] and all(list(found[width]) == [*laboratory.PENALTIES] for width in (2, 4, 8))
     for by_penalty in (found[width] for width in laboratory.WIDTHS):
         for judged in by_penalty.values():

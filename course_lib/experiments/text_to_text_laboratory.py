@@ -135,7 +135,7 @@ def by_width(one: nn.Module) -> dict:
     """`worth`, mean words and search errors of each width and penalty; a beam of 1 is greedy and knows no penalty."""
     reads = Translator(one, tokenizer(), tokenizer())
     wanted = [Pair(*asked(pair), []) for pair in tests()]
-    found = {"words": {"right": np.mean([len(pair.target) for pair in wanted])}}
+    found = {"right words": np.mean([len(pair.target) for pair in wanted])}
     for width in WIDTHS:
         found[width] = {}
         for penalty in PENALTIES if width > 1 else PENALTIES[:1]:
