@@ -55,7 +55,7 @@ FEW = 200  # pairs that a model is tuned on
 # --- one noise at a time
 
 # A sentence alone has no order of sentences; three make a document, which BART's noises are for. The sentences of one
-# are drawn by themselves, so that nothing in them tells which came first.
+# are drawn by themselves, so that nothing in them tells which came first. "None" is the control: the text is copied.
 SENTENCES = {"a sentence": 1, "three sentences": 3}
 OF_A_SENTENCE = ("none", "token masking", "token deletion", "text infilling", "rotation")
 OF_A_DOCUMENT = ("none", "text infilling", "rotation", "sentence permutation")
