@@ -14,10 +14,9 @@ from torch.testing import assert_close
 
 from course_lib.attention.block import ACTIVATIONS
 from course_lib.attention.norms import RMSNorm
+from course_lib.experiments.text_to_text_laboratory import SAID
 from course_lib.show.record import capture
 from course_lib.text_to_text.t5 import (
-    BYT5_PUBLISHED,
-    MT5_PUBLISHED,
     T5,
     T5_PUBLISHED,
     GatedActivation,
@@ -28,13 +27,6 @@ from course_lib.text_to_text.t5 import (
 )
 from course_lib.translation.decode import beam_search, greedy
 
-# "millions" or "billions" of the papers: Raffel et al. (2020), section 3.7; Xue et al. (2021), table 1; the same sizes
-# in Xue et al. (2022), table 1.
-SAID = {
-    "T5": (T5_PUBLISHED, {"small": 60, "base": 220, "large": 770, "3B": 2800, "11B": 11_000}),
-    "mT5": (MT5_PUBLISHED, {"small": 300, "base": 580, "large": 1200, "XL": 3700, "XXL": 13_000}),
-    "ByT5": (BYT5_PUBLISHED, {"small": 300, "base": 582, "large": 1230, "XL": 3740, "XXL": 12_900}),
-}
 KINDS = {
     "first": ("T5", {"feed_forward_proj": "relu"}),
     "1.1": ("T5", {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),

@@ -219,6 +219,7 @@ LISTED = (
             "text_to_text/noise.py",
             "text_to_text/spans.py",
             "text_to_text/tasks.py",
+            "text_to_text/rouge.py",
             "weights/t5_weights.py",
             "text_to_text/t5.py",
             "weights/bart_weights.py",

@@ -1,4 +1,4 @@
-"""Every task as text: what spoils a text so that writing it again teaches, how a task is asked, T5 and BART."""
+"""Every task as text: what spoils a text so that writing it again teaches, how a task is asked, T5, BART and ROUGE."""
 
 from course_lib.text_to_text.bart import (
     BART_END,
@@ -20,6 +20,7 @@ from course_lib.text_to_text.noise import (
     token_deletion,
     token_masking,
 )
+from course_lib.text_to_text.rouge import Overlap, longest_common, rouge_l, rouge_n
 from course_lib.text_to_text.spans import corrupt, draw_spans, restore, span_corruption
 from course_lib.text_to_text.t5 import (
     BYT5_PUBLISHED,
@@ -49,6 +50,7 @@ __all__ = [
     "MEAN",
     "MT5_PUBLISHED",
     "NormedEmbedding",
+    "Overlap",
     "SHARE",
     "T5",
     "T5Config",
@@ -61,11 +63,14 @@ __all__ = [
     "corrupt",
     "document_rotation",
     "draw_spans",
+    "longest_common",
     "mixing_rates",
     "number_as_text",
     "prefix_mask",
     "prefixed",
     "restore",
+    "rouge_l",
+    "rouge_n",
     "sentence_permutation",
     "span_corruption",
     "span_lengths",
