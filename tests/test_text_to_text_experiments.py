@@ -37,6 +37,26 @@ def test_each_number_of_pairs_begins_with_the_model_that_has_read(monkeypatch):
     assert seen == [*((n, pairs.TUNING, False) for n in pairs.NUMBERS), (200, pairs.AS_LONG, False)]
 
 
+def test_who_copies_reads_the_same_texts_and_nothing_is_hidden():
+    spoiled, words = recipe.spoiled(recipe.texts("shuffled", 3), 3), recipe.tokenizer()
+    rows = pairs.copies("shuffled", 3)
+    assert len(rows) == len(spoiled) and rows != pairs.copies("sentences", 3)
+    assert all(source == [source[0], *target] for source, target in rows)
+    assert [(source[0], target) for source, target in rows] == [(source[0], target) for source, target in spoiled]
+    assert {words.decode([source[0]])[0] for source, _ in rows} == {recipe.TO_ENGLISH, recipe.TO_FRENCH}
+
+
+def test_copying_is_tuned_anew_for_each_number_of_pairs(monkeypatch):
+    read, seen = [], []
+    monkeypatch.setattr(pairs, "taught", lambda one, rows, seed, steps: read.append((one, len(rows), steps)))
+    monkeypatch.setattr(pairs, "judged", lambda one: {"BLEU": 1.0, "exact": 0.0})
+    monkeypatch.setattr(pairs, "tuned", lambda one, known, seed: seen.append((one, len(known))))
+    assert set(pairs.copied(0, text="sentences")) == {"50", "200", "1000"}
+    [(one, rows, steps)] = read
+    assert rows == len(pairs.copies("sentences", 0)) and steps == pairs.STEPS
+    assert [n for _, n in seen] == list(pairs.NUMBERS) and one not in [other for other, _ in seen]
+
+
 def test_worth_is_that_of_what_was_said():
     wanted = recipe.tests()[:20]
     said = [pair.target for pair in wanted]

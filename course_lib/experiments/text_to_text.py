@@ -13,6 +13,7 @@ from sacrebleu.metrics import BLEU
 from course_lib.data import Pair
 from course_lib.experiments import each, experiment
 from course_lib.recipes.text_to_text import (
+    COPIES,
     NOISES,
     STEPS,
     TEXTS,
@@ -21,11 +22,14 @@ from course_lib.recipes.text_to_text import (
     nearest,
     pairs,
     pretrained,
+    taught,
     tests,
+    texts,
     tokenizer,
     translated,
     tuned,
 )
+from course_lib.text_to_text.tasks import prefixed
 from course_lib.translation.decode import exact_match
 
 HERE = ["default"]  # the instruction set of what is dear
@@ -74,6 +78,26 @@ def read_and_tuned(seed, text, noise):
         found["seconds"][n] = time.thread_time() - began
         found[n] = judged(one)
     return found
+
+
+@experiment(each(text=TEXTS[:2]), seeds=range(3), cpus=HERE)
+def copied(seed, text):
+    """The same for a model that has copied what it read, no word of it hidden: BLEU and exact match."""
+    read = model(seed)
+    taught(read, copies(text, seed), seed, STEPS)
+    found = {}
+    for n in NUMBERS:
+        one = copy.deepcopy(read)
+        tuned(one, pairs()[:n], seed)
+        found[n] = judged(one)
+    return found
+
+
+def copies(text: str, seed: int) -> list[tuple]:
+    """Each text as often as where it is spoiled, to be written as it stands, the language's token before the source."""
+    words = tokenizer()
+    rows = [(words.encode([to]).tolist(), words.encode(one).tolist()) for to, one in texts(text, seed)]
+    return [(prefixed(token, ids), ids) for token, ids in rows] * COPIES
 
 
 @experiment(cpus=HERE)
