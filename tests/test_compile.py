@@ -78,7 +78,7 @@ def gradients(run, x):
 
 
 def compiles(run, *inputs, backend="eager"):
-    """`run` compiled in one piece gives the numbers of `run`, on inputs of one batch size and then of another."""
+    """`run` is read in one piece, and once for all batch sizes; and what is read so gives the numbers of `run`."""
     compiled = torch.compile(run, fullgraph=True, dynamic=True, backend=backend)
     for n, x in enumerate(inputs):
         with torch._dynamo.config.patch(error_on_recompile=n > 0):

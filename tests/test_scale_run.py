@@ -180,7 +180,7 @@ def test_half_precision_learns_as_well(whole, begun, parallel):
     assert [one.status for one in found] == [0] * n, found
     ours, theirs = (list(losses(place).values()) for place in (out, whole("gpt")))
     assert ours != theirs
-    assert abs(sum(ours[-10:]) - sum(theirs[-10:])) / 10 <= 0.02  # of about 5.7; bf16 tells 1 from 1.008, not from less
+    assert abs(sum(ours[-10:]) - sum(theirs[-10:])) / 10 <= 0.02  # of about 6.0; bf16 tells 1 from 1.008, not from less
 
 
 @pytest.mark.parametrize("kill", range(int(os.environ.get("KILLS", "2"))))
