@@ -92,13 +92,26 @@ COMMON = Investigation(
         the last two it is which side was shown.
 
         **What decides.** If shuffled text does as well as sentences, it was warm weights. If the first row does as
-        well as all others, it was seconds. Only what is left above both is what the text and the task share.
+        well as all others, it was seconds. Only what is left above both is what the text and the task share. And for
+        each text once with nothing hidden: if copying does as well, it was not the noise.
 
-        **A prediction, to be held against your numbers.** The side that is written helps most where the target must be
-        a correct sentence and few pairs show one; the side that is read helps most where the answer is short. With
-        many pairs the rows come together, for the pairs show all of it.
+        **What we found** (the records of this lesson; mean BLEU of 200 test sentences with 50, 200 and 1,000 pairs).
 
-        **What would change my mind.** Shuffled text as good as sentences at 50 pairs, in most of the seeds.
+        | start | 50 | 200 | 1,000 |
+        |:--|--:|--:|--:|
+        | random weights, the same tuning | 7 | 11 | 6 |
+        | random weights, as many seconds in all | 8 | 25 | 77 |
+        | shuffled words, copied | 11 | 28 | 29 |
+        | shuffled words, gaps filled | 12 | 29 | 34 |
+        | sentences of the side that is written, gaps filled | 12 | 30 | 55 |
+        | sentences of both sides, copied | 17 | 39 | 57 |
+        | sentences of both sides, gaps filled | 15 | 41 | 63 |
+
+        The order of words counts most, and with few pairs the noise hardly at all. With 1,000 pairs and so short a
+        tuning the rows do not come together: who read words in no order has to unlearn more. Text of other words and
+        the side that is read we did not try.
+
+        **What would change our mind.** Shuffled text as good as sentences at 50 pairs, in most of the seeds.
     """,
 )
 INVESTIGATIONS = [COMMON]

@@ -56,8 +56,9 @@ FEW = 200  # pairs that a model is tuned on
 
 # A sentence alone has no order of sentences; three make a document, which BART's noises are for. The sentences of one
 # are drawn by themselves, so that nothing in them tells which came first. "None" is the control: the text is copied.
+# For a single sentence, `text_to_text.copied` is that control and `text_to_text.few_pairs` holds infilling.
 SENTENCES = {"a sentence": 1, "three sentences": 3}
-OF_A_SENTENCE = ("none", "token masking", "token deletion", "text infilling", "rotation")
+OF_A_SENTENCE = ("token masking", "token deletion", "rotation")
 OF_A_DOCUMENT = ("none", "text infilling", "rotation", "sentence permutation")
 # Lewis et al. (2020), table 1: BART base pre-trained with each noise; F1 and accuracy, then perplexities (lower is
 # better). "Permutation" is called sentence shuffling there.
@@ -275,8 +276,8 @@ def first_lines(seed, reference):
 
 # --- sizes
 
-# Million weights, as the papers say: Raffel et al. (2020), section 3.7; Xue et al. (2021), table 1; Xue et al. (2022),
-# table 1.
+# Million weights, as the papers say: Raffel et al. (2020), section 3.7; Xue et al. (2021), section 3.2; Xue et al.
+# (2022), table 1.
 SAID = {
     "T5": (T5_PUBLISHED, {"small": 60, "base": 220, "large": 770, "3B": 2800, "11B": 11_000}),
     "mT5": (MT5_PUBLISHED, {"small": 300, "base": 580, "large": 1200, "XL": 3700, "XXL": 13_000}),
@@ -297,7 +298,8 @@ class Size(NamedTuple):
 def sizes() -> list[Size]:
     """T5, mT5 and ByT5 in all published sizes, counted by `t5_parameter_count`: nothing is built.
 
-    T5 large is the one that is not what its paper says: 738 of "770" million come of the sizes that the paper gives.
+    T5 large is the one that is not what its paper says: 738 of "770" million come of the sizes that the paper gives,
+    771 with a read-out of its own.
     """
     found = []
     for family, (configs, said) in SAID.items():

@@ -122,7 +122,7 @@ class Bart(Transformer):
         return ours.train(theirs.training)
 
 
-# Lewis et al. (2020), section 2.1, and the code published with it.
+# Lewis et al. (2020), sections 2.1, 4 and 5.1, and the code published with it.
 BART_PUBLISHED = {
     "base": BartConfig(d_model=768, n_heads=12, n_layers=6, d_ff=3072),
     "large": BartConfig(),

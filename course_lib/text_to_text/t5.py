@@ -1,10 +1,10 @@
 """T5: the Transformer of lesson 06 without biases and without places, of which its scores are told. Lesson 13.
 
     x + f(rms_norm(x)),   scores q k + bias[bucket(key place - query place)],   no b anywhere
-    (Raffel et al., 2020, section 2.1)
+    (Raffel et al., 2020, section 2.1; that matrices have no b either is how their code has it)
 
-Of version 1.1, mT5 and ByT5 (Xue et al., 2021, section 3.1; 2022, section 3.1) the feed-forward network has a gate, and
-the read-out is a matrix of its own.
+Of version 1.1, mT5 and ByT5 (Xue et al., 2021, section 3.2; 2022, section 3.1) the feed-forward network has a gate,
+and, as the notes to that release say, the read-out is a matrix of its own.
 Shapes: B batch, S source time, T target time, D d_model, F d_ff, V vocab_size. Batch first. Token ids: 0 padding, and
 what a target begins with; 1 end.
 """
@@ -172,7 +172,8 @@ T5_PUBLISHED = {
     "3B": T5Config(d_model=1024, n_heads=32, n_layers=24, d_ff=16_384, d_head=128),
     "11B": T5Config(d_model=1024, n_heads=128, n_layers=24, d_ff=65_536, d_head=128),
 }
-# Xue et al. (2021), table 1: 250,000 pieces of 101 languages, and some rows to spare.
+# Widths and layers: Xue et al. (2022), table 1, which has mT5 beside ByT5; heads: the published configurations. 250,000
+# pieces of 101 languages (Xue et al., 2021, section 3.2), and some rows to spare.
 _gated = partial(T5Config, gated=True, tied=False, activation="gelu_tanh")
 _pieces = partial(_gated, 250_112)
 MT5_PUBLISHED = {
@@ -182,7 +183,8 @@ MT5_PUBLISHED = {
     "XL": _pieces(d_model=2048, n_heads=32, n_layers=24, d_ff=5120),
     "XXL": _pieces(d_model=4096, n_heads=64, n_layers=24, d_ff=10_240),
 }
-# Xue et al. (2022), table 1: 256 bytes, three specials, sentinels; the encoder has three times the decoder's layers.
+# Xue et al. (2022), table 1; heads: the published configurations. 256 bytes, three specials, and rows up to 384; the
+# encoder has three times the decoder's layers.
 _bytes = partial(_gated, 384)
 BYT5_PUBLISHED = {
     "small": _bytes(d_model=1472, n_heads=6, n_layers=12, n_decoder_layers=4, d_ff=3584),

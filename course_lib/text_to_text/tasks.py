@@ -26,8 +26,8 @@ def prefixed(prefix: Sequence, tokens: Sequence) -> list:
 def number_as_text(number: float, step: float = 0.2) -> str:
     """A number as the nearest multiple of `step`, written out: regression as one of a few texts, 2.57 as "2.6".
 
-    So T5 scores how alike two sentences are, from 1 to 5 (Raffel et al., 2020, section 2.4). Any other text that the
-    model writes counts as wrong.
+    So T5 scores how alike two sentences are, from 1 to 5 (Raffel et al., 2020, section 2.4). A text that is
+    no number from 1 to 5 counts as wrong there.
     """
     _check_step(step)
     digits = len(f"{step:g}".partition(".")[2])
@@ -38,7 +38,8 @@ def prefix_mask(n_read: Tensor, T: int) -> Tensor:
     """Who may look where in one stack that reads and writes: n_read (B,) -> bool (B, T, T).
 
     The first n_read tokens are the source, and every place sees all of them; a target's token sees what came before it
-    too (prefix LM; Raffel et al., 2020, section 3.2.1 and figure 4). Padding stands behind, where nothing real looks.
+    too (prefix LM; Raffel et al., 2020, section 3.2.1, figures 3 and 4). Padding stands behind, where nothing real
+    looks.
     """
     place = torch.arange(T, device=n_read.device)
     n_read = whole_lengths(n_read, T)
