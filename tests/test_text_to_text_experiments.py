@@ -57,6 +57,25 @@ def test_copying_is_tuned_anew_for_each_number_of_pairs(monkeypatch):
     assert [n for _, n in seen] == list(pairs.NUMBERS) and one not in [other for other, _ in seen]
 
 
+def test_who_reads_for_longer_reads_each_text_spoiled_anew(monkeypatch):
+    seen = []
+    monkeypatch.setattr(pairs, "LONG", 2)
+    monkeypatch.setattr(pairs, "taught", lambda one, rows, seed, steps: seen.append((rows, steps)))
+    monkeypatch.setattr(pairs, "judged", lambda one: {"BLEU": 1.0, "exact": 0.0})
+    monkeypatch.setattr(pairs, "tuned", lambda one, known, seed: None)
+    for reads in pairs.LONGER:
+        assert set(pairs.read_for_longer(3, reads=reads)) == {"50", "200", "1000"}
+    once = len(recipe.spoiled(recipe.texts(), 3))
+    assert [(len(rows), steps) for rows, steps in seen] == [(2 * once, 2 * pairs.STEPS)] * 4
+    filled, copied, spans, shuffled = (rows for rows, _ in seen)
+    assert copied == 2 * pairs.copies("sentences", 3)
+    for rows in (filled, spans, shuffled):
+        assert rows[:once] != rows[once:]
+    assert filled[:once] == recipe.spoiled(recipe.texts(), 3)
+    assert sorted(target for _, target in filled) != sorted(target for _, target in shuffled)
+    assert all(set(target) & set(recipe.tokenizer().encode(recipe.SENTINELS).tolist()) for _, target in spans)
+
+
 def test_worth_is_that_of_what_was_said():
     wanted = recipe.tests()[:20]
     said = [pair.target for pair in wanted]

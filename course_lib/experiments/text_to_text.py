@@ -22,6 +22,7 @@ from course_lib.recipes.text_to_text import (
     nearest,
     pairs,
     pretrained,
+    spoiled,
     taught,
     tests,
     texts,
@@ -39,6 +40,13 @@ DROPOUT = 0.1  # of who sees few pairs for long
 # with its target. The seconds of both are recorded.
 AS_LONG = int(1.25 * STEPS) + TUNING
 READ = each(text=TEXTS[:2], noise=NOISES[:1])
+LONG = 10  # times STEPS, of who reads for longer
+LONGER = {
+    "gaps filled": ("sentences", "infilling"),
+    "copied": ("sentences", None),
+    "T5's spans": ("sentences", "spans"),
+    "words shuffled": ("shuffled", "infilling"),
+}
 ALSO_READ = [{"text": TEXTS[2], "noise": NOISES[0]}, {"text": TEXTS[0], "noise": NOISES[1]}]
 
 
@@ -98,6 +106,27 @@ def copies(text: str, seed: int) -> list[tuple]:
     words = tokenizer()
     rows = [(words.encode([to]).tolist(), words.encode(one).tolist()) for to, one in texts(text, seed)]
     return [(prefixed(token, ids), ids) for token, ids in rows] * COPIES
+
+
+@experiment(each(reads=LONGER), seeds=range(3), cpus=HERE)
+def read_for_longer(seed, reads):
+    """The same for a model that has read LONG times as long, spoiled anew each time or copied: BLEU, exact match."""
+    rows = []
+    for n in range(LONG):
+        again = seed + 1000 * n
+        if reads == "copied":
+            rows += copies("sentences", again)
+        else:
+            text, noise = LONGER[reads]
+            rows += spoiled(texts(text, again), again, noise)
+    read = model(seed)
+    taught(read, rows, seed, LONG * STEPS)
+    found = {}
+    for n in NUMBERS:
+        one = copy.deepcopy(read)
+        tuned(one, pairs()[:n], seed)
+        found[n] = judged(one)
+    return found
 
 
 @experiment(cpus=HERE)

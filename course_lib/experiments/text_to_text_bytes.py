@@ -27,7 +27,7 @@ SIZES = {"train": 4000, "test": 300}
 READERS = ("words", "pieces", "bytes")
 PIECES = 300  # tokens of the piece reader: the specials, the 256 bytes, and as many merges as that leaves
 WRONG = (0, 1, 2, 3)  # letters of a date that are wrong
-WIDTH, BATCH, STEPS, RATE = 64, 32, 600, 4e-3
+WIDTH, BATCH, STEPS, RATE = 64, 32, 1500, 4e-3
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
