@@ -68,7 +68,7 @@ def few_pairs(seed, text, noise):
     return read_and_tuned(seed, text, noise)
 
 
-@experiment(ALSO_READ, seeds=range(3), cpus=HERE)
+@experiment(ALSO_READ, cpus=HERE)
 def read_otherwise(seed, text, noise):
     """The same for a model that has read no English, and for one that has read with T5's spans for BART's gaps."""
     return read_and_tuned(seed, text, noise)

@@ -30,7 +30,7 @@ FROM_ENGLISH = tuple(pair for pair in ALL if pair[0] == "en")
 FAR = tuple(pair for pair in ALL if "en" not in pair)  # 72 directions without English
 DATES = {"train": 3000, "validation": 100, "test": 200}
 Direction = tuple[str, str]
-WIDTH, BATCH, STEPS, RATE = 64, 64, 600, 4e-3
+WIDTH, BATCH, STEPS, RATE = 64, 64, 1200, 4e-3
 ROWS = 27_000  # dates that are learned from, in all directions together
 LONGEST = 14  # words and marks that are written at most; the longest date of these has 8
 EACH, FEW = 20, 10  # test dates asked in a direction, of the 18 and the 72

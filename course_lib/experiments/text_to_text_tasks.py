@@ -24,7 +24,7 @@ from course_lib.text_to_text.tasks import prefixed
 from course_lib.train.loop import cosine, fit
 from course_lib.translation.translator import Translator, translation_loss
 
-HERE, DEAR = ["default"], range(3)  # the instruction set and the seeds of what takes half a minute or more
+HERE = ["default"]  # the instruction set of what takes half a minute or more
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
 PREFIXES = {
     "to French": ["translate", "to", "french", ":"],
@@ -118,7 +118,7 @@ PAIRS, FEW = 2000, 200  # of a task; of "to French", where it has few
 TOGETHER = len(TASKS) * STEPS
 
 
-@experiment(each(few=[False, True]), seeds=DEAR, cpus=HERE)
+@experiment(each(few=[False, True]), cpus=HERE)
 def one_model(seed, few):
     """One model for four tasks, in as many steps as four models have together; few: 200 pairs of "to French"."""
     one = learned(seed, TASKS, TOGETHER, PAIRS, FEW if few else None)
@@ -139,19 +139,19 @@ def asked_otherwise(one: Translator) -> dict:
     return found
 
 
-@experiment(each(task=TASKS), seeds=DEAR, cpus=HERE)
+@experiment(each(task=TASKS), cpus=HERE)
 def one_each(seed, task):
     """A model for one task: a quarter of the one model's steps, in which it is asked as often as there."""
     return judged(learned(seed, [task], STEPS, PAIRS), task)
 
 
-@experiment(seeds=DEAR, cpus=HERE)
+@experiment(cpus=HERE)
 def french_alone(seed):
     """A model for "to French" alone, in as many steps as the one model has for all four tasks."""
     return judged(learned(seed, ["to French"], TOGETHER, PAIRS), "to French")
 
 
-@experiment(seeds=DEAR, cpus=HERE)
+@experiment(cpus=HERE)
 def few_alone(seed):
     """A model for "to French" alone with 200 pairs, asked as often as in the one model."""
     return judged(learned(seed, ["to French"], STEPS, FEW), "to French")
