@@ -108,7 +108,7 @@ def copies(text: str, seed: int) -> list[tuple]:
     return [(prefixed(token, ids), ids) for token, ids in rows] * COPIES
 
 
-@experiment(each(reads=LONGER), seeds=range(3), cpus=HERE)
+@experiment(each(reads=LONGER), cpus=HERE)
 def read_for_longer(seed, reads):
     """The same for a model that has read LONG times as long, spoiled anew each time or copied: BLEU, exact match."""
     rows = []
