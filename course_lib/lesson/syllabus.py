@@ -226,7 +226,6 @@ LISTED = (
             "text_to_text/bart.py",
             "recipes/text_to_text.py",
         ),
-        to_be_written=True,
     ),
     Lesson(
         15,
