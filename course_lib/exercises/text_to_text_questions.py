@@ -119,9 +119,9 @@ COMMON = Investigation(
         | sentences, T5's spans | 8 | 9 | 12 |
 
         Shuffled text gains, and comes near to sentences read for a tenth of that, with 1,000 pairs not very near.
-        Sentences lose: each came more than fifty times, and may have been learned by heart. What all good starts share is
-        that whole texts were written from their source. Text of other words and the side that is read we did not try,
-        and rate and length of tuning were chosen for one start only.
+        Sentences lose: each came more than fifty times, and may have been learned by heart. What all good starts share
+        is that whole texts were written from their source. Text of other words and the side that is read we did not
+        try, and rate and length of tuning were chosen for one start only.
 
         **What would change our mind.** Starts that differ after both lengths, in the same direction, in most seeds.
     """,
