@@ -324,12 +324,16 @@ def test_what_is_ended_leaves_no_thread_and_says_nothing(capfd):
 @pytest.mark.parametrize("answer", [endless, deaf, stone_deaf, sleepless], ids=lambda answer: answer.__name__)
 def test_an_interrupt_by_the_student_stops_whatever_the_answer_catches(answer, silence):
     interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    started, state = time.monotonic(), torch.get_rng_state()
+    started, state, before = time.monotonic(), torch.get_rng_state(), set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
         interrupt.start()
         judge(replace(DOUBLE, seconds=60), answer)
     assert time.monotonic() - started < 20
     assert torch.equal(state, torch.get_rng_state())
+    if answer is not stone_deaf:  # or a loop in the background would take every second moment from what comes after
+        interrupt.join()
+        while left := set(threading.enumerate()) - before:
+            assert time.monotonic() - started < 20, left
 
 
 def test_what_is_printed_is_kept_within_bounds(capsys):

@@ -25,23 +25,24 @@ def within(seconds: float, run: Callable[[], Any]) -> Any:
     and OutOfTime says so. A single call into C that never ends and holds the interpreter (`sum(range(10**12))`) lets
     nobody in: no thread can end it.
     """
-    came = []
+    came, over = [], threading.Event()
 
     def work():
         try:
             came.append((run(), None))
         except BaseException as error:
             came.append((None, error))
+        over.set()
 
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
     until = time.monotonic() + seconds
     try:
-        while worker.is_alive() and (left := until - time.monotonic()) > 0:
-            worker.join(min(left, 0.1))  # in short waits: on Windows an interrupt is heard only between two of them
-        late = worker.is_alive()
+        while not over.is_set() and (left := until - time.monotonic()) > 0:
+            over.wait(min(left, 0.1))  # in short waits: on Windows an interrupt is heard only between two of them
+        late = not over.is_set()
     finally:
-        ended = _ended(worker)
+        ended = _ended(worker, over)
     if late:
         raise OutOfTime("" if ended else "It goes on in the background: restart the kernel to stop it.")
     value, error = came[0]
@@ -50,10 +51,15 @@ def within(seconds: float, run: Callable[[], Any]) -> Any:
     return value
 
 
-def _ended(worker) -> bool:
-    """End `worker` if it runs still, by raising OutOfTime in it again and again; whether it has ended."""
+def _ended(worker, over) -> bool:
+    """End `worker` if it is not over, by raising OutOfTime in it again and again; whether it has ended.
+
+    Neither is_alive nor join is asked: after an interrupt in join, Python 3.11 takes a running thread for an ended one.
+    """
     until = time.monotonic() + GRACE
-    while worker.is_alive() and time.monotonic() < until:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(OutOfTime))
-        worker.join(0.01)
-    return not worker.is_alive()
+    while not over.is_set() and time.monotonic() < until:
+        ident, out = ctypes.c_ulong(worker.ident), ctypes.py_object(OutOfTime)
+        if not ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, out):
+            return True  # no such thread runs any more
+        over.wait(0.01)
+    return over.is_set()
