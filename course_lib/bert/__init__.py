@@ -23,6 +23,7 @@ from course_lib.bert.pretraining import (
     span_pairs,
     spans,
 )
+from course_lib.bert.xlm import XLM, Row, places_of, sentence_vectors, translation_row, twins_found
 
 __all__ = [
     "Bert",
@@ -36,10 +37,12 @@ __all__ = [
     "Masked",
     "MaskedWords",
     "PUBLISHED",
+    "Row",
     "SHARE",
     "SMALL",
     "SpanFinder",
     "Tagger",
+    "XLM",
     "begin",
     "best_span",
     "fill",
@@ -53,10 +56,14 @@ __all__ = [
     "mean_state",
     "muon_on_blocks",
     "parameter_count",
+    "places_of",
     "play_pieces",
+    "sentence_vectors",
     "short_rows_first",
     "small_bert",
     "span_pairs",
     "spans",
     "texts_in_order",
+    "translation_row",
+    "twins_found",
 ]

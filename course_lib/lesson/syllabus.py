@@ -228,6 +228,21 @@ LISTED = (
         ),
     ),
     Lesson(
+        14,
+        "multilingual",
+        "Many languages, one model",
+        "What do two languages share, if they share no word?",
+        (
+            "text/unigram.py",
+            "weights/xlm_weights.py",
+            "bert/xlm.py",
+            "data/emoji_names.py",
+            "data/locale_names.py",
+            "recipes/multilingual.py",
+        ),
+        to_be_written=True,
+    ),
+    Lesson(
         15,
         "retrieval",
         "A memory outside the weights",

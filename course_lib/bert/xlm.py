@@ -1,0 +1,117 @@
+"""XLM: one encoder for many languages, and a sentence with its translation in one row. Lesson 14.
+
+    h_0 = norm(E[token] + P[place] + L[language]),   p(token) = softmax(h E^T + c)
+    (Conneau and Lample, 2019, section 3 and figure 1)
+
+Every language has the same weights: one table of tokens, the same places, the same blocks. Places begin anew where the
+language of a row changes. Shapes: B batch, T tokens of a row, S sentences, D d_model, V vocab_size. Batch first,
+always. Masks are boolean, True = a real token.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.bert.bert import Bert, BertConfig, filled, mean_state
+from course_lib.inputs.sequences import token_ids
+from course_lib.inputs.shapes import check_shapes
+from course_lib.weights.bert_weights import check_class
+from course_lib.weights.xlm_weights import from_xlm
+
+
+class Row(NamedTuple):
+    """What an `XLM` reads, lists of whole numbers of one length: tokens, the language of each, the place of each."""
+
+    ids: list[int]
+    languages: list[int]
+    places: list[int]
+
+
+def translation_row(source: Sequence[int], target: Sequence[int], start: int, sep: int) -> Row:
+    """A sentence and its translation as one row, for translation language modelling (TLM).
+
+    start x sep start y sep, languages 0 and 1; the places begin anew at the second `start`. Hidden words of either
+    sentence may be read off the other (Conneau and Lample, 2019, section 3.3 and figure 1).
+    """
+    first, second = [start, *source, sep], [start, *target, sep]
+    languages = [0] * len(first) + [1] * len(second)
+    return Row(first + second, languages, [*range(len(first)), *range(len(second))])
+
+
+def places_of(languages: Tensor) -> Tensor:
+    """The place of each token in its own sentence: (B, T) -> (B, T), 0 1 2 ..., from 0 again where a language ends."""
+    at = torch.arange(languages.shape[1], device=languages.device).expand_as(languages)  # (B, T)
+    changes = F.pad(languages[:, 1:] != languages[:, :-1], (1, 0))  # (B, T)
+    return at - torch.where(changes, at, 0).cummax(dim=1).values
+
+
+class XLM(Bert):
+    """A `Bert` whose places begin anew with each language, with the read-out of masked words.
+
+    ids, languages (B, T), all 0 where None; mask bool (B, T) -> the states of the last layer (B, T, D). tell: whether a
+    vector of its language is added to each token (XLM); XLM-R leaves it out (Conneau et al., 2020, section 3.1).
+    config: its n_segments is the number of languages. `read_out` gives logits over all tokens of all languages.
+    """
+
+    def __init__(self, config: BertConfig, tell: bool = True):
+        super().__init__(config)
+        self.tell, self.bias = tell, nn.Parameter(torch.zeros(config.vocab_size))
+        if not tell:
+            self.segments = None
+
+    def places_of(self, languages: Tensor) -> Tensor:
+        """Which row of the table of places each token is given: (B, T) -> (B, T)."""
+        return places_of(languages)
+
+    def layers(self, ids: Tensor, languages: Tensor | None = None, mask: Tensor | None = None) -> list[Tensor]:
+        """What every layer makes of the rows: h_0 ... h_L, each (B, T, D); arguments as for the model itself."""
+        ids = token_ids("ids", ids, self.tokens, shortest=1)
+        languages = torch.zeros_like(ids) if languages is None else languages
+        check_shapes("XLM", ids=(ids, "int B T"), languages=(languages, "int B T"), mask=(mask, "bool B T"))
+        _check_length(self, ids)
+        x = self.tokens(ids) + self.places(self.places_of(languages))  # (B, T, D)
+        if self.tell:
+            x = x + self.segments(token_ids("languages", languages, self.segments))
+        found = [self.dropout(self.norm(x))]
+        for block in self.blocks:
+            found.append(block(found[-1], mask))
+        return found
+
+    def read_out(self, states: Tensor) -> Tensor:
+        """Logits by the table of tokens once more: (..., D) -> (..., V)."""
+        return F.linear(states, self.tokens.weight, self.bias)
+
+    @classmethod
+    def from_hf(cls, model: nn.Module) -> "XLM":
+        """Our XLM with the weights of Hugging Face's XLMWithLMHeadModel: the same logits.
+
+        Raises TypeError for another model, ValueError for one that computes what ours does not.
+        """
+        check_class("XLMWithLMHeadModel", model)
+        sizes, tell, weights = from_xlm(model.config.to_dict(), model.state_dict())
+        return filled(lambda sizes, _: cls(BertConfig(**sizes), tell), sizes, weights).train(model.training)
+
+
+def sentence_vectors(model: XLM, ids: Tensor, languages: Tensor, mask: Tensor, layer: int = -1) -> Tensor:
+    """The mean of the states of a layer at the real tokens of each row: (B, T) -> (B, D)."""
+    return mean_state(model.layers(ids, languages, mask)[layer], mask)
+
+
+def twins_found(here: Tensor, there: Tensor) -> Tensor:
+    """Whether the nearest vector of the other language is the translation: here, there (S, D) -> bool (S,).
+
+    Row i of both is the same sentence. Each language's mean is taken off first, for what all sentences of a language
+    have in common says only which language it is (Libovický et al., 2020, section 4.1); nearest by cosine.
+    """
+    check_shapes("twins_found", here=(here, "S D"), there=(there, "S D"))
+    here, there = (F.normalize(one - one.mean(dim=0), dim=1) for one in (here, there))  # (S, D)
+    return (here @ there.mT).argmax(dim=1) == torch.arange(len(here), device=here.device)  # (S,)
+
+
+def _check_length(model: XLM, ids: Tensor) -> None:
+    if ids.shape[1] > model.max_len:
+        raise ValueError(f"The row is {ids.shape[1]} tokens long, and this model was taught {model.max_len}: cut it.")
