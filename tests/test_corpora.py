@@ -9,9 +9,11 @@ import pytest
 WITHOUT = {
     "dates": lambda dates: dates.pairs("test", size=5),
     "emoji": lambda emoji: emoji.rows("test"),
+    "emoji_names": lambda emoji_names: emoji_names.names("test", "ko"),
     "digits": lambda digits: digits.arrays("test")[0],
     "grammar": lambda grammar: grammar.pairs("test", 5),
     "interface": lambda interface: interface.rows("test"),
+    "locale_names": lambda locale_names: locale_names.names("ka"),
     "plays": lambda plays: plays.rows("test"),
     "senses": lambda senses: senses.rows(),
     "sounds": lambda sounds: sounds.words("test"),

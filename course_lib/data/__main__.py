@@ -8,10 +8,12 @@ from course_lib.data import (
     dates,
     digits,
     emoji,
+    emoji_names,
     fashion,
     glyphs,
     grammar,
     interface,
+    locale_names,
     long_memory,
     order,
     photographs,
@@ -52,10 +54,12 @@ def readme() -> str:
         order,
         word_tasks,
         emoji,
+        emoji_names,
         play_tasks,
         senses,
         sounds,
         territories,
+        locale_names,
     )
     return "\n".join([OPENING, *(corpus.card() for corpus in corpora)])
 
