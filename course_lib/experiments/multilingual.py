@@ -33,7 +33,7 @@ from course_lib.recipes.multilingual import (
 )
 
 HERE = ["default"]  # the instruction set of what is dear
-SHORT, FREQUENT = 600, 100
+FREQUENT = 100
 ASKED = {"train": 4000, "test": 400}  # sentences, half of them questions
 PLACES = ("one table", "apart", "none")
 
@@ -85,12 +85,6 @@ def otherwise(seed, what):
     """The same where a vector says which language it is, or where both languages read the same sentences."""
     same = what == "same sentences"
     return found(learned(seed, texts(seed, same=same), tell=not same))
-
-
-@experiment(cpus=HERE)
-def first_steps(seed):
-    """English and fake English after 600 steps, as a notebook trains them: sentences and words found."""
-    return found(learned(seed, steps=SHORT))
 
 
 @experiment(cpus=HERE)

@@ -3,7 +3,7 @@
 `python -m course_lib.recipes.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes
 the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
 code from it. Recipes stand in `plays`, `images`, `sounds`,
-`glyphs`, `glyph_captions`, `glyph_writers` and `text_to_text`.
+`glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text` and `multilingual`.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from course_lib.recipes.glyph_captions import SPOTTERS
 from course_lib.recipes.glyph_writers import WRITERS
 from course_lib.recipes.glyphs import GLYPHS
 from course_lib.recipes.images import IMAGES
+from course_lib.recipes.multilingual import LANGUAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
 from course_lib.recipes.sounds import SPEAKERS
 from course_lib.recipes.text_to_text import READERS
@@ -38,6 +39,7 @@ RECIPES.update(GLYPHS)
 RECIPES.update(SPOTTERS)
 RECIPES.update(WRITERS)
 RECIPES.update(READERS)
+RECIPES.update(LANGUAGES)
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
@@ -132,6 +134,7 @@ def cards() -> str:
         "family.\n`names_…` have seen letters and their names; what they are worth is that on names and faces never "
         "seen.\n"
         "`sentences_reader` has read sentences of the grammar, and no pair of a sentence and its translation.\n"
+        "`two_languages` has read sentences of the plays, half of them in words of another language's numbers.\n"
         "([Cards of the corpora](../README.md).)"
     ]
     for name, recipe in RECIPES.items():

@@ -15,6 +15,7 @@ from course_lib.weights.llama_weights import (
     gguf_tokenizer,
 )
 from course_lib.weights.t5_weights import OUT, T5_KINDS, T5_NAMES, T5_SIZES, from_t5
+from course_lib.weights.xlm_weights import XLM_LAYERS, XLM_NAMES, XLM_SIZES, from_xlm
 
 __all__ = [
     "ALIKE",
@@ -52,4 +53,8 @@ __all__ = [
     "gguf_tokenizer",
     "our_name",
     "spelled",
+    "XLM_LAYERS",
+    "XLM_NAMES",
+    "XLM_SIZES",
+    "from_xlm",
 ]

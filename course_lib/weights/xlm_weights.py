@@ -2,13 +2,15 @@
 
 from torch import Tensor
 
+from course_lib.weights.bert_weights import NORMS
+
 XLM_NAMES = (  # ours, and Hugging Face's; read from the top
     ("tokens.", "transformer.embeddings."),
     ("places.", "transformer.position_embeddings."),
     ("segments.", "transformer.lang_embeddings."),
     ("norm.", "transformer.layer_norm_emb."),
 )
-LAYER_NAMES = (  # in a block, and in Hugging Face's list of such parts, each numbered by its layer
+XLM_LAYERS = (  # in a block, and in Hugging Face's list of such parts, each numbered by its layer
     ("attention.w_q", "attentions", "q_lin"),
     ("attention.w_k", "attentions", "k_lin"),
     ("attention.w_v", "attentions", "v_lin"),
@@ -18,7 +20,6 @@ LAYER_NAMES = (  # in a block, and in Hugging Face's list of such parts, each nu
     ("norm_1", "layer_norm1", ""),
     ("norm_2", "layer_norm2", ""),
 )
-NORMS = {"weight": "gain", "bias": "shift"}
 XLM_SIZES = (  # in our BertConfig, in Hugging Face's
     ("vocab_size", "vocab_size"),
     ("max_len", "max_position_embeddings"),
@@ -51,7 +52,7 @@ def _names(n_layers: int, weights: dict[str, Tensor]) -> list[tuple[str, str]]:
             if (name := theirs + part) in weights:
                 found.append((ours + (NORMS[part] if ours == "norm." else part), name))
     for layer in range(n_layers):
-        for ours, kind, part in LAYER_NAMES:
+        for ours, kind, part in XLM_LAYERS:
             for end in ("weight", "bias"):
                 mine = f"blocks.{layer}.{ours}.{NORMS[end] if 'norm' in ours else end}"
                 found.append((mine, ".".join(filter(None, ("transformer", kind, str(layer), part, end)))))
