@@ -56,6 +56,7 @@ ROOMS = {
     "show.carried": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.curves": Room({"numpy", "matplotlib"}, {"show.plots"}),
     "show.drawings": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
+    "show.lattice": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.one_vector": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
     "show.emblems": Room({"matplotlib"}, {"show.plots"}),
     "show.summed": Room({"numpy", "matplotlib"}, {"show.letters", "show.plots"}),
