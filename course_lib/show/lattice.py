@@ -91,7 +91,7 @@ def _rows(found, labels, logp, word, thick, unit) -> dict[tuple[int, int], float
         labels[least] = None
         del kept[least]
     bare = {arc: max((row for (a, b), row in rows.items() if arc[0] <= a and b <= arc[1]), default=0) for arc in found}
-    return {(start, end): row + (end - start) / (len(word) + 1) for (start, end), row in bare.items()} | rows
+    return {arc: row + 0.4 + 0.5 * (arc[1] - arc[0]) / len(word) for arc, row in bare.items()} | rows
 
 
 def _curve(start: int, end: int, row: float) -> np.ndarray:
