@@ -45,7 +45,7 @@ _ASKED = questions("""
     - That neither language is learned well with places apart
         Twins can be lost while each language is learned well. Only the loss of masked words can tell, so look at it.
     - That a language embedding would have found the twins again
-        It was not tried here, and it marks languages as different: nothing in it brings them together.
+        It was not tried with places apart. It says which language it is, and places apart say so already.
 
     share_of_a_language: Batches draw language i with probability q ∝ p^α, where p is its share of the text. What does α = 0.3 do to a rare language?
     - It makes it as frequent as every other language
