@@ -35,7 +35,7 @@ def translation_row(source: Sequence[int], target: Sequence[int], start: int, se
     """A sentence and its translation as one row, for translation language modelling (TLM).
 
     start x sep start y sep, languages 0 and 1; the places begin anew at the second `start`. Hidden words of either
-    sentence may be read off the other (Conneau and Lample, 2019, section 3.3 and figure 1).
+    sentence may be read off the other (Conneau and Lample, 2019).
     """
     first, second = [start, *source, sep], [start, *target, sep]
     languages = [0] * len(first) + [1] * len(second)
@@ -53,7 +53,7 @@ class XLM(Bert):
     """A `Bert` whose places begin anew with each language, with the read-out of masked words.
 
     ids, languages (B, T), all 0 where None; mask bool (B, T) -> the states of the last layer (B, T, D). tell: whether a
-    vector of its language is added to each token (XLM); XLM-R leaves it out (Conneau et al., 2020, section 3.1).
+    vector of its language is added to each token (XLM); XLM-R leaves it out (Conneau et al., 2020, section 3).
     config: its n_segments is the number of languages. `read_out` gives logits over all tokens of all languages.
     """
 
@@ -105,7 +105,7 @@ def twins_found(here: Tensor, there: Tensor) -> Tensor:
     """Whether the nearest vector of the other language is the translation: here, there (S, D) -> bool (S,).
 
     Row i of both is the same sentence. Each language's mean is taken off first, for what all sentences of a language
-    have in common says only which language it is (Libovický et al., 2020, section 4.1); nearest by cosine.
+    have in common says only which language it is (Libovický et al., 2020); nearest by cosine.
     """
     check_shapes("twins_found", here=(here, "S D"), there=(there, "S D"))
     here, there = (F.normalize(one - one.mean(dim=0), dim=1) for one in (here, there))  # (S, D)

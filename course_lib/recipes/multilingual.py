@@ -4,7 +4,7 @@ one = learned(seed=0)              # it has read English and fake English: other
 found = twins(one)                 # for 200 test sentences: is the nearest one of the other language the same?
 
 English: sentences of the plays with their marks, at most 16 words and marks, of 499 frequent ones and one that stands
-for all rarer ones. Fake English is English with every word's number moved (K et al., 2020, section 3.2): it has English
+for all rarer ones. Fake English is English with every word's number moved (K et al., 2020): it has English
 grammar, and no word of it.
 """
 
