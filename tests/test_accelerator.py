@@ -51,6 +51,7 @@ from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFi
 from course_lib.bert.bert_labels import best_span, label_loss
 from course_lib.bert.masked_words import Masked
 from course_lib.bert.masked_words import masked_loss as masked_words_loss
+from course_lib.bert.xlm import XLM, sentence_vectors, twins_found
 from course_lib.detection.average_precision import found_by, right_ones
 from course_lib.detection.detr import DETR, Anchors, Backbone, Queries
 from course_lib.detection.heat_map import HeatMap, found_on, heat_loss, suppress
@@ -458,6 +459,15 @@ def masked_words(pairs):
     loss = masked_words_loss(model, batch)
     loss.backward()
     assert loss.device == batch.ids.device
+
+
+@cases(told=(True,), untold=(False,))
+def xlm(tell):
+    model = there(lambda: XLM(BertConfig(11, 9, 6, 2, 2, 0.5, n_segments=3, pooler=False), tell))
+    for languages, mask in ((None, None), (ids(2, 6), allowed(2, 6))):
+        backward(model.read_out(model(ids(2, 6), languages, mask)), through=model)
+    found = sentence_vectors(model, ids(2, 6), ids(2, 6), allowed(2, 6), 1)
+    assert twins_found(found, found).device.type == "chip"
 
 
 SIGHT = ViTConfig(6, 2, 5, 4, 2, 2, channels=1, dropout=0.5)

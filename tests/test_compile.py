@@ -37,6 +37,7 @@ from course_lib.attention.positions import (
 from course_lib.attention.transformer import Transformer
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import Classifier, MaskedWords, Tagger
+from course_lib.bert.xlm import XLM
 from course_lib.detection.detr import DETR, Anchors, Backbone, Queries
 from course_lib.detection.heat_map import HeatMap, heat_loss
 from course_lib.detection.resnet import ResNet
@@ -277,6 +278,12 @@ def test_heads_of_a_bert(head):
     bert = Bert(BertConfig(11, 20, 8, 2, 1, 0.0, pooler=head == "one"))
     make = {"one": lambda: Classifier(bert, 3), "tags": lambda: Tagger(bert, 3), "words": lambda: MaskedWords(bert)}
     compiles(One(make[head]().double()), *[read(b, t, True) for b, t in zip(SIZES, LENGTHS, strict=True)])
+
+
+@pytest.mark.parametrize("tell", [False, True])
+def test_an_xlm(tell):
+    model = XLM(BertConfig(11, 20, 8, 2, 1, 0.0, pooler=False), tell).double()
+    compiles(One(model), *[read(b, t, True) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
 @pytest.mark.parametrize("padded", [False, True])
