@@ -27,6 +27,7 @@ from course_lib.attention.positions import LearnedPositions, LinearBias, Relativ
 from course_lib.attention.transformer import PlacedEmbedding, Transformer
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
+from course_lib.bert.xlm import XLM
 from course_lib.detection.detr import DETR, Anchors, Backbone, PlacedAttention, PlacedBlock, Queries
 from course_lib.detection.heat_map import HeatMap
 from course_lib.detection.resnet import FrozenNorm, Residual, ResNet
@@ -142,7 +143,7 @@ OWN_CASES = {
     RNN, CharRNN, AdditiveAttention, ConcatAttention, DotAttention, GeneralAttention, SelfAttention, MultiHead, Block,
     SinusoidalPositions, LearnedPositions, RelativeBias, LinearBias, Transformer, GPT, decoder.Decoder, Bert,
     Classifier, Tagger, MaskedWords, ConvNet, ConvStem, ViT, MaskedAutoencoder, LSTM, GRU, Queries, Anchors, DETR,
-    HeatMap, LearnedSearch,
+    HeatMap, LearnedSearch, XLM,
 }  # fmt: skip
 
 # PyTorch's own LSTM, which is not compiled: lesson 03's translator stands on it, and lesson 11's captioner.

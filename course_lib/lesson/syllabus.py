@@ -240,7 +240,6 @@ LISTED = (
             "data/locale_names.py",
             "recipes/multilingual.py",
         ),
-        to_be_written=True,
     ),
     Lesson(
         15,
