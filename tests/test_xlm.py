@@ -1,4 +1,4 @@
-"""bert/xlm.py: Hugging Face's logits, rows of a sentence and its translation, places that begin anew, twins; bad input."""
+"""bert/xlm.py: Hugging Face's logits, rows of a sentence and its translation, places that begin anew, twins."""
 
 import pytest
 import torch
