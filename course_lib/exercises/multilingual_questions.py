@@ -31,9 +31,9 @@ _ASKED = questions("""
     - The words which are written alike in both of the languages
         There is none: each id of the one was moved to an id that the other has not.
     - The batches, in which a sentence and its twin come together
-        No sentence is in both: what is called its twin was never read in training.
+        No sentence is read in both, and a row of a batch holds one sentence of one language.
     - The mask token, which has one embedding for both languages
-        It has, and it has it with the words of one language shuffled too: there hardly any twin is found.
+        It helps, as start and end do, but it is there with one language's words shuffled too, and few are found.
     + The places and the order of words, which are alike in both
         Yes: shuffle or reverse the order in one of them, and most twins are lost. A token's name plays no part.
 
