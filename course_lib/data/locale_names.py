@@ -200,9 +200,11 @@ def _cldr(language: str) -> dict[str, dict[str, str]]:
     except ModuleNotFoundError as missing:
         raise ModuleNotFoundError(f"This corpus needs babel, which is missing: pip install {PACKAGE}") from missing
     locale = Locale(language)
+    # Months and days as in a date, "format": for a name that stands alone babel 2.18 hands one language's to another
+    # where the language's own table says "as in a date".
     found = (
         locale.territories, locale.languages, locale.scripts, locale.currencies,
-        locale.months["stand-alone"]["wide"], locale.days["stand-alone"]["wide"],
+        locale.months["format"]["wide"], locale.days["format"]["wide"],
     )  # fmt: skip
     return {kind: {str(code): name for code, name in table.items()} for kind, table in zip(KINDS, found, strict=True)}
 
