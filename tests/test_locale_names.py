@@ -33,7 +33,7 @@ def test_counts_and_checksum_are_pinned():
 
 
 def test_the_names_do_not_depend_on_which_language_was_asked_first():
-    """babel hands a month's name that stands alone from the language asked first to those that have none of their own."""
+    """babel hands a month that stands alone from the language asked first to those that have none of their own."""
     script = (
         "from babel import Locale\n"
         "from course_lib.data import locale_names\n"
