@@ -211,6 +211,20 @@ LISTED = (
         ),
     ),
     Lesson(
+        12,
+        "masked_images",
+        "Images without labels",
+        "What can be learned from images that nobody has named?",
+        (
+            "vision/windows.py",
+            "weights/swin_weights.py",
+            "vision/swin.py",
+            "weights/mae_weights.py",
+            "recipes/masked_images.py",
+        ),
+        to_be_written=True,
+    ),
+    Lesson(
         13,
         "text_to_text",
         "Every task in words",
