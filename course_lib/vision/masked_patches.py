@@ -8,11 +8,15 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.attention.block import Encoder
+from course_lib.attention.block import ACTIVATIONS, Encoder
+from course_lib.attention.norms import LayerNorm
 from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.shapes import check_same_shapes
 from course_lib.vision.images import image_batch
 from course_lib.vision.patches import pad_to_patches, patchify
-from course_lib.vision.vit import ViT
+from course_lib.vision.vit import ViT, ViTConfig
+from course_lib.weights.bert_weights import check_class
+from course_lib.weights.mae_weights import from_mae
 
 
 def draw_seen(batch: int, n_patches: int, hidden: float, generator: torch.Generator | None = None) -> Tensor:
@@ -31,18 +35,19 @@ class MaskedAutoencoder(nn.Module):
 
     images (B, C, H, W), seen (B, n) -> patches (B, N, C P P), painted. What is hidden does not even enter the ViT: it
     reads n + 1 places, which costs a quarter or less. In the decoder one learned vector stands for every hidden patch,
-    and its place says which it is. Afterwards `vit` can be trained on, as a classifier with few labels. Raises as
-    `ViT.encode` does, and ValueError where nothing is hidden and, where it can be seen, where a patch is named twice.
+    and its place says which it is. Afterwards `vit` can be trained on, as a classifier with few labels. block: further
+    arguments of the decoder's `Encoder`, d_ff and activation. Raises as `ViT.encode` does, and ValueError where nothing
+    is hidden and, where it can be seen, where a patch is named twice.
     """
 
-    def __init__(self, vit: ViT, d_decoder: int = 32, n_heads: int = 4, n_layers: int = 1):
+    def __init__(self, vit: ViT, d_decoder: int = 32, n_heads: int = 4, n_layers: int = 1, **block):
         super().__init__()
         check_sizes(type(self).__name__, d_decoder=d_decoder, n_heads=n_heads, n_layers=n_layers)
         config, (h, w) = vit.config, vit.config.grid
         self.vit, self.narrow = vit, nn.Linear(config.d_model, d_decoder)
         self.hidden = nn.Parameter(0.02 * torch.randn(d_decoder))
         self.places = nn.Parameter(0.02 * torch.randn(1 + h * w, d_decoder))
-        self.decoder = Encoder(d_decoder, n_heads, n_layers, pre_norm=True)
+        self.decoder = Encoder(d_decoder, n_heads, n_layers, pre_norm=True, **block)
         self.paint = nn.Linear(d_decoder, config.channels * config.patch_size**2)
 
     def forward(self, images: Tensor, seen: Tensor) -> Tensor:
@@ -62,6 +67,28 @@ class MaskedAutoencoder(nn.Module):
     def _patches(self, images: Tensor) -> Tensor:
         images = image_batch(images, self.vit.config.channels, self.places)
         return patchify(pad_to_patches(images, self.vit.config.patch_size), self.vit.config.patch_size)
+
+    @classmethod
+    def from_hf(cls, model: nn.Module, n_classes: int = 1000) -> "MaskedAutoencoder":
+        """Ours with the weights of Hugging Face's ViTMAEForPreTraining: the same patches painted, the same loss.
+
+        Theirs has no classifier: `vit.head` is new, zeros for n_classes. Their places are fixed sines; here they are
+        learned on from these numbers. Raises TypeError for another model, ValueError for one that computes what ours
+        does not, and for one that was taught normalised pixels.
+        """
+        check_class("ViTMAEForPreTraining", model)
+        sizes, decoder, weights = from_mae(model.config.to_dict(), model.state_dict())
+        config = ViTConfig(n_classes=n_classes, **sizes)
+        with torch.device("meta"):  # nothing is drawn: the weights are there already
+            ours = cls(ViT(config), activation=ACTIVATIONS[config.activation], **decoder)
+        for name, part in ours.vit.head.named_parameters():
+            weights[f"vit.head.{name}"] = weights["hidden"].new_zeros(part.shape)
+        check_same_shapes("MaskedAutoencoder", dict(ours.named_parameters()), weights)
+        ours.load_state_dict(weights, assign=True)
+        for part in ours.decoder.modules():
+            if isinstance(part, LayerNorm):
+                part.eps = config.eps
+        return ours.train(model.training)
 
 
 def _check_draw(batch: int, n_patches: int, hidden: float) -> None:

@@ -14,6 +14,7 @@ from course_lib.weights.llama_weights import (
     gguf_chat_template,
     gguf_tokenizer,
 )
+from course_lib.weights.mae_weights import MAE_DECODER, MAE_NAMES, MAE_SIZES, from_mae
 from course_lib.weights.t5_weights import OUT, T5_KINDS, T5_NAMES, T5_SIZES, from_t5
 from course_lib.weights.xlm_weights import XLM_LAYERS, XLM_NAMES, XLM_SIZES, from_xlm
 
@@ -32,6 +33,9 @@ __all__ = [
     "LETTER_ROWS",
     "LLAMA_NAMES",
     "LLAMA_SIZES",
+    "MAE_DECODER",
+    "MAE_NAMES",
+    "MAE_SIZES",
     "NORMS",
     "NOT_LEARNT",
     "OUT",
@@ -48,6 +52,7 @@ __all__ = [
     "from_g2p",
     "from_gguf",
     "from_llama",
+    "from_mae",
     "from_t5",
     "gguf_chat_template",
     "gguf_tokenizer",
