@@ -1,21 +1,221 @@
-"""Lesson 12, what its claims rest on: TO BE WRITTEN, what is measured, against which partner.
+"""Lesson 12: what is painted of hidden patches, what a few names are worth afterwards, and what else could explain it.
 
-An experiment is a function of a seed and a variant, short enough to be shown. `make experiments LESSON=12` runs
-what its record lacks, or holds from other code; the notebook reads `recorded(spread)` and adds a live run.
+Every share is that of Latin letters in faces never seen (test), of which the base letter is named rightly.
 """
 
+import time
+
 import torch
+from torch import Tensor
 
 from course_lib.experiments import each, experiment
-from course_lib.vision.masked_images import masked_images
+from course_lib.experiments.vit_glyphs import ALL, few, linear_model, nearest
+from course_lib.recipes.glyphs import lettered
+from course_lib.recipes.masked_images import (
+    BATCH,
+    HIDDEN,
+    N_PATCHES,
+    NAMING,
+    PATCH,
+    SIDE,
+    STEPS,
+    Namer,
+    asked,
+    both_stacks,
+    hidden_error,
+    judged,
+    named,
+    painted,
+    painter,
+    seen_of,
+    unlabelled,
+    vit,
+)
+from course_lib.vision.images import accuracy
+from course_lib.vision.masked_patches import MaskedAutoencoder, draw_seen
+from course_lib.vision.patches import patchify, unpatchify
+from course_lib.vision.vit import ViT
+
+HERE = ["default"]  # the instruction set of what is dear
+THREE = range(3)  # seeds of what has many variants
+STARTS = ("random weights", "painting")
 
 
-@experiment(each(width=[4, 16]))
-def spread(seed, width):
-    """TO BE WRITTEN: what this measures, in one sentence, which pages show."""
-    return measures(torch.randn(1000, width))
+# --- does painting help to name?
 
 
-def measures(x):
-    """What a run is asked, the recorded one and the notebook's alike."""
-    return {"before": x.var(), "after": masked_images(x).var()}
+def in_disorder(images: Tensor, generator: torch.Generator) -> Tensor:
+    """The same patches, each image's in an order of its own: what is seen tells nothing of where a stroke goes on."""
+    patches = patchify(images, PATCH)
+    order = torch.rand(patches.shape[:2], generator=generator).argsort(dim=1)
+    return unpatchify(patches.gather(1, order[:, :, None].expand_as(patches)), SIDE, SIDE)
+
+
+def has_painted(seed: int, change=None) -> ViT:
+    """The ViT of a masked autoencoder that was trained; change: what is done to the images first."""
+    model = painter(seed)
+    painted(model, seed, change=change)
+    return model.vit
+
+
+def with_names(start: ViT, seed: int, n: int, steps: int | None = None) -> Namer:
+    """A namer that begins with these weights and is told n names."""
+    ours = vit(seed)
+    ours.load_state_dict(start.state_dict())
+    torch.manual_seed(seed)
+    model = Namer(ours)
+    named(model, *few(n, seed), seed, steps or NAMING[n])
+    return model
+
+
+@torch.no_grad()
+def states(reader: ViT, images: Tensor) -> Tensor:
+    """The mean of the patches' states, as the namer's head reads it: (N, D)."""
+    return torch.cat([reader.encode(some)[:, 1:].mean(dim=1) for some in images.split(512)])
+
+
+def frozen(reader: ViT, seed: int, n: int) -> float:
+    """The share named rightly by one matrix on the states of a ViT that learns no more."""
+    images, labels = few(n, seed)
+    known, truth = states(reader.eval(), images), lettered("test")
+    middle, spread = known.mean(dim=0), known.std(dim=0) + 1e-4
+    line = linear_model((known - middle) / spread, labels, seed)
+    said = line((states(reader, truth[0]) - middle) / spread).argmax(dim=1)
+    return (said == truth[1]).double().mean().item()
+
+
+@experiment(each(start=STARTS), cpus=HERE)
+def few_names(seed, start):
+    """Share of letters named rightly by a ViT that painted before, by how many names it was told; or did not."""
+    return worth(has_painted(seed) if start == "painting" else vit(seed), seed)
+
+
+@experiment(seeds=THREE, cpus=HERE)
+def few_names_disorder(seed):
+    """Share of letters named rightly by a ViT that painted the same patches before, each image's in disorder."""
+    return worth(has_painted(seed, in_disorder), seed)
+
+
+def worth(reader: ViT, seed: int) -> dict:
+    """What `few_names` records of a ViT to begin with."""
+    found = {str(n): judged(with_names(reader, seed, n)) for n in NAMING}
+    return {part: {n: found[n][part] for n in found} for part in ("test", "validation")} | {
+        "frozen": {str(n): frozen(reader, seed, n) for n in NAMING}
+    }
+
+
+LONGER = 13  # times the steps: as many seconds as painting and naming together take, `pace` says how near
+
+
+@experiment(each(names=[1000]), THREE, HERE)
+def as_long(seed, names):
+    """Share of letters named rightly from random weights, after as many seconds with names as the other has in all."""
+    return judged(with_names(vit(seed), seed, names, LONGER * NAMING[names]))
+
+
+@experiment(each(names=list(NAMING)), cpus=HERE)
+def rules(seed, names):
+    """Share of letters named rightly by the nearest image that has a name, and by a linear model of the pixels."""
+    known, letters = few(names, seed)
+    images, truth = lettered("test")
+    return {"nearest": (nearest(known, letters, images) == truth).double().mean(),
+            "linear": accuracy(linear_model(known, letters, seed), images, truth)}  # fmt: skip
+
+
+# --- what is painted
+
+
+def nearest_painting(images: Tensor, seen: Tensor) -> Tensor:
+    """The patches of the image without a name that differs least where these are seen: (N, n_patches, P P)."""
+    patches, others = patchify(images, PATCH), patchify(unlabelled(), PATCH)
+    known = torch.zeros(patches.shape[:2]).scatter(1, seen, 1.0)[:, :, None].expand_as(patches).flatten(1)
+    differ = others.flatten(1).square() @ known.T - 2 * others.flatten(1) @ (patches.flatten(1) * known).T
+    return others[differ.argmin(dim=0)]
+
+
+def seen_alone(images: Tensor, seen: Tensor) -> Tensor:
+    """What a linear model reads: the seen patches less their mean, zeros for the others, and which are which."""
+    known = torch.zeros(len(images), N_PATCHES).scatter(1, seen, 1.0)
+    patches = (patchify(images, PATCH) - patchify(unlabelled(), PATCH).mean(dim=0)) * known[..., None]
+    return torch.cat([patches.flatten(1), known, torch.ones(len(images), 1)], dim=1)
+
+
+def linear_painting(images: Tensor, seen: Tensor, hidden: float) -> Tensor:
+    """What the matrix paints that has the least square error over two draws of what is hidden of every image."""
+    known = [seen_alone(unlabelled(), seen_of(unlabelled(), hidden, seed=draw)) for draw in (1, 2)]
+    products = sum(read.T @ read for read in known) + 100 * torch.eye(known[0].shape[1])
+    wanted = sum(read.T @ patchify(unlabelled(), PATCH).flatten(1) for read in known)
+    return (seen_alone(images, seen) @ torch.linalg.solve(products, wanted)).view(len(images), N_PATCHES, -1)
+
+
+@experiment(each(hidden=[0.25, HIDDEN, 0.75, 0.875]), seeds=[0], cpus=HERE)
+def painting_rules(seed, hidden):
+    """Mean square error of hidden patches: the nearest image's, a linear model's, the mean image's."""
+    images, mean = asked(), patchify(unlabelled(), PATCH).mean(dim=0)
+    seen = seen_of(images, hidden)
+    by = {"nearest": nearest_painting(images, seen), "linear": linear_painting(images, seen, hidden),
+          "mean": mean.expand(len(images), -1, -1)}  # fmt: skip
+    return {name: hidden_error(patches, images, seen) for name, patches in by.items()}
+
+
+@torch.no_grad()
+def error_of(model: MaskedAutoencoder, hidden: float, stranger: bool = False) -> float:
+    """The error of what it paints; with `stranger` it sees another image's patches."""
+    images, seen = asked(), seen_of(asked(), hidden)
+    return hidden_error(model.eval()(images.roll(1, 0) if stranger else images, seen), images, seen)
+
+
+SOME = (300, 1000)  # names
+
+
+@experiment(each(hidden=[0.25, HIDDEN, 0.75, 0.875]), THREE, HERE)
+def how_much(seed, hidden):
+    """By the share that is hidden while it paints: the error of what is painted, and letters named rightly."""
+    model = painter(seed)
+    history = painted(model, seed, steps=STEPS // 2, hidden=hidden, watch_every=STEPS // 20,
+                      watch=lambda step: [step, error_of(model, hidden)])  # fmt: skip
+    return {
+        "error": error_of(model, hidden), "of another image": error_of(model, hidden, stranger=True),
+        "right": {str(n): judged(with_names(model.vit, seed, n))["test"] for n in SOME},
+        "curve": [value for _, value in history.watched],
+    }  # fmt: skip
+
+
+# --- what it costs
+
+
+def with_tokens(model: MaskedAutoencoder, images: Tensor, seen: Tensor) -> Tensor:
+    """The loss where the ViT reads a place for every patch, as a BERT does: the hidden ones all as one vector."""
+    x = model.vit.embed(images)  # (B, N, D)
+    hidden = torch.ones(x.shape[:2], dtype=torch.bool).scatter(1, seen, False)
+    x = torch.where(hidden[..., None], model.vit.cls, x) + model.vit.places[1:]
+    cls = (model.vit.cls + model.vit.places[0]).expand(len(x), 1, -1)
+    known = model.narrow(model.vit.encoder(torch.cat([cls, x], dim=1)))
+    painting = model.paint(model.decoder(known + model.places)[:, 1:])
+    error = (painting - patchify(images, model.vit.config.patch_size)).square().mean(dim=-1)
+    return error[hidden].mean()
+
+
+@experiment([{"patch": 8, "hidden": 0.5}, {"patch": 4, "hidden": 0.75}, {"patch": 2, "hidden": 0.75}], [0], HERE)
+def pace(seed, patch, hidden):
+    """Seconds of one core that a step takes: the hidden left out, read as one token; with names; measured in turns."""
+    torch.manual_seed(seed)
+    model, n = MaskedAutoencoder(vit(seed, patch), 32, 4, 1), (SIDE // patch) ** 2
+    namer, images, labels = Namer(vit(seed, patch)), *(part[:BATCH] for part in lettered("train"))
+    ways = {
+        "left out": lambda: model.loss(images, draw_seen(BATCH, n, hidden)),
+        "as a token": lambda: with_tokens(model, images, draw_seen(BATCH, n, hidden)),
+        "with names": lambda: torch.nn.functional.cross_entropy(namer(images, draw_seen(BATCH, n, 0.5)), labels),
+    }
+    whole = painter(seed)
+    if patch == PATCH:
+        ways["recorded"] = lambda: whole.loss(images, draw_seen(BATCH, n, hidden))
+    taken = {name: [] for name in ways}
+    optimiser = both_stacks(model)
+    for _ in range(7):
+        for name, loss in ways.items():
+            start = time.thread_time()
+            loss().backward()
+            taken[name].append(time.thread_time() - start)
+            optimiser.zero_grad()
+    return {name: sorted(seconds)[len(seconds) // 2] for name, seconds in taken.items()} | {"all names": ALL}

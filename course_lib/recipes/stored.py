@@ -3,7 +3,7 @@
 `python -m course_lib.recipes.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes
 the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
 code from it. Recipes stand in `plays`, `images`, `sounds`,
-`glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text` and `multilingual`.
+`glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text`, `multilingual` and `masked_images`.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from course_lib.recipes.glyph_captions import SPOTTERS
 from course_lib.recipes.glyph_writers import WRITERS
 from course_lib.recipes.glyphs import GLYPHS
 from course_lib.recipes.images import IMAGES
+from course_lib.recipes.masked_images import PAINTERS
 from course_lib.recipes.multilingual import LANGUAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
 from course_lib.recipes.sounds import SPEAKERS
@@ -40,6 +41,7 @@ RECIPES.update(SPOTTERS)
 RECIPES.update(WRITERS)
 RECIPES.update(READERS)
 RECIPES.update(LANGUAGES)
+RECIPES.update(PAINTERS)
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
@@ -131,7 +133,8 @@ def cards() -> str:
         "Fashion-MNIST; their accuracy is that on its test images, by which nothing was\nchosen. "
         "`sounds_…` have read the train split of the sounds; what they are worth is measured on its test words.\n"
         "`glyphs_…` have seen the Latin letters of ten typefaces; their accuracy is that on four faces of another "
-        "family.\n`names_…` have seen letters and their names; what they are worth is that on names and faces never "
+        "family; `glyphs_painter` has seen all signs of those ten, and no name.\n"
+        "`names_…` have seen letters and their names; what they are worth is that on names and faces never "
         "seen.\n"
         "`sentences_reader` has read sentences of the grammar, and no pair of a sentence and its translation.\n"
         "`two_languages` has read sentences of the plays, half of them in words of another language's numbers.\n"
