@@ -18,7 +18,6 @@ from course_lib.recipes.masked_images import (
     NAMING,
     PATCH,
     SIDE,
-    STEPS,
     Namer,
     asked,
     both_stacks,
@@ -165,18 +164,18 @@ def error_of(model: MaskedAutoencoder, hidden: float, stranger: bool = False) ->
     return hidden_error(model.eval()(images.roll(1, 0) if stranger else images, seen), images, seen)
 
 
-SOME = (300, 1000)  # names
+SHORT, SOME = 1500, 1000  # steps of painting, names
 
 
 @experiment(each(hidden=[0.25, HIDDEN, 0.75, 0.875]), THREE, HERE)
 def how_much(seed, hidden):
     """By the share that is hidden while it paints: the error of what is painted, and letters named rightly."""
     model = painter(seed)
-    history = painted(model, seed, steps=STEPS // 2, hidden=hidden, watch_every=STEPS // 20,
+    history = painted(model, seed, steps=SHORT, hidden=hidden, watch_every=SHORT // 10,
                       watch=lambda step: [step, error_of(model, hidden)])  # fmt: skip
     return {
         "error": error_of(model, hidden), "of another image": error_of(model, hidden, stranger=True),
-        "right": {str(n): judged(with_names(model.vit, seed, n))["test"] for n in SOME},
+        "right": judged(with_names(model.vit, seed, SOME))["test"],
         "curve": [value for _, value in history.watched],
     }  # fmt: skip
 

@@ -143,7 +143,7 @@ class PainterRecipe:
 
     about: str
     lr: float = RATE
-    steps: int = 3 * STEPS
+    steps: int = 2 * STEPS
     batch: int = BATCH
     seed: int = 5
     half: bool = True
