@@ -48,6 +48,7 @@ from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem
 from course_lib.vision.masked_patches import MaskedAutoencoder
 from course_lib.vision.patches import PatchEmbedding
 from course_lib.vision.vit import ViT, ViTConfig
+from course_lib.vision.windows import GridBias, WindowAttention, WindowEncoder
 
 
 class New(NamedTuple):
@@ -111,6 +112,9 @@ MODELS = {
     LayerMix: Model(lambda: LayerMix(3), lambda new, B: ([new.vectors(B, 5, 4) for _ in range(3)],)),
     PatchEmbedding: Model(lambda: PatchEmbedding(1, 2, 4), lambda new, B: (new.vectors(B, 1, 6, 4),)),
     ConvLayer: Model(lambda: ConvLayer(2, 4), lambda new, B: (new.vectors(B, 2, 6, 5),)),
+    GridBias: Model(lambda: GridBias(2, 3), lambda new, B: ()),
+    WindowAttention: Model(lambda: WindowAttention(6, 2, (4, 6), 2, 1), lambda new, B: (new.vectors(B, 24, 6),)),
+    WindowEncoder: Model(lambda: WindowEncoder(6, 2, (4, 6), 2, 2), lambda new, B: (new.vectors(B, 24, 6),)),
     Backbone: Model(lambda: Backbone(1, (2, 4)), lambda new, B: (new.vectors(B, 1, 6, 5),)),
     FrozenNorm: Model(lambda: FrozenNorm(2), lambda new, B: (new.vectors(B, 2, 6, 5),)),
     Residual: Model(lambda: Residual(2, 4, 2, True), lambda new, B: (new.vectors(B, 2, 6, 5),)),

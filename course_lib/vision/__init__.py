@@ -1,4 +1,4 @@
-"""Images as sequences: patches, the Vision Transformer, a convolutional network beside it, and what both see."""
+"""Images as sequences: patches, the Vision Transformer, within windows too, a convolutional network beside it, and what they see."""
 
 from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem, width_for
 from course_lib.vision.distillation import hard_distillation, soft_distillation, taught_by
@@ -29,23 +29,36 @@ from course_lib.vision.patches import (
 )
 from course_lib.vision.rollout import attention_distance, brightness, cover, most, rollout
 from course_lib.vision.vit import PUBLISHED, ViT, ViTConfig, parameter_count
+from course_lib.vision.windows import (
+    GridBias,
+    WindowAttention,
+    WindowEncoder,
+    from_windows,
+    shift_mask,
+    to_windows,
+    window_blocks,
+)
 
 __all__ = [
     "ConvLayer",
     "ConvNet",
     "ConvStem",
+    "GridBias",
     "LARGEST",
     "MaskedAutoencoder",
     "PUBLISHED",
     "PatchEmbedding",
     "ViT",
     "ViTConfig",
+    "WindowAttention",
+    "WindowEncoder",
     "accuracy",
     "answers",
     "attention_distance",
     "brightness",
     "cover",
     "draw_seen",
+    "from_windows",
     "grid_of",
     "hard_distillation",
     "image_batch",
@@ -63,10 +76,13 @@ __all__ = [
     "rollout",
     "share_of_each",
     "shift",
+    "shift_mask",
     "shuffle_pixels",
     "soft_distillation",
     "taught_by",
+    "to_windows",
     "unpatchify",
     "varied_batches",
     "width_for",
+    "window_blocks",
 ]
