@@ -325,7 +325,7 @@ def test_a_shift_lets_a_place_copy_from_the_next_window():
         (lambda: WindowEncoder(6, 2, (4, 4), None, 1), ValueError, "side of a window .* from 1; got None"),
         (lambda: WindowEncoder(6, 2, (4, 4), 2, 1)(torch.zeros(2, 15, 6)), ValueError, "x .batch, 16, 6."),
         (lambda: WindowEncoder(6, 2, (4, 4), 2, 1)(torch.zeros(0, 16, 6)), ValueError, "x .batch, 16, 6."),
-        (lambda: WindowAttention(6, 2, (4, 4), 2)(torch.ones(2, 16, 6).long()), TypeError, "real numbers; got x of torch.int64"),
+        (lambda: WindowAttention(6, 2, (4, 4), 2)(torch.ones(2, 16, 6, dtype=int)), TypeError, "got x of torch.int64"),
         (
             lambda: window_blocks(6, 2, (4, 4), 2, 1)[0](torch.zeros(2, 16, 6), mask=torch.ones(2, 16).bool()),
             ValueError,

@@ -1,4 +1,4 @@
-"""Images as sequences: patches, the Vision Transformer, within windows too, a convolutional network beside it, and what they see."""
+"""Images as sequences: patches, the Vision Transformer, windows, a convolutional network beside it, what they see."""
 
 from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem, width_for
 from course_lib.vision.distillation import hard_distillation, soft_distillation, taught_by
