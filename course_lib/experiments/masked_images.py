@@ -164,7 +164,7 @@ def error_of(model: MaskedAutoencoder, hidden: float, stranger: bool = False) ->
     return hidden_error(model.eval()(images.roll(1, 0) if stranger else images, seen), images, seen)
 
 
-SHORT, SOME = 1500, 1000  # steps of painting, names
+SHORT, SOME = 1000, 1000  # steps of painting, names
 
 
 @experiment(each(hidden=[0.25, HIDDEN, 0.75, 0.875]), THREE, HERE)
