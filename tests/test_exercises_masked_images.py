@@ -12,6 +12,7 @@ from course_lib.lesson.judge import judge
 from course_lib.vision.masked_patches import MaskedAutoencoder
 from course_lib.vision.patches import patchify
 from course_lib.vision.vit import ViT, ViTConfig
+from course_lib.vision.windows import to_windows
 
 # Other right ways ---------------------------------------------------------------------------------------------
 
@@ -112,6 +113,7 @@ def index_first(blocks, x, seen):
         ("my_windows", by_slices),
         ("my_windows", one_tall_grid),
         ("my_windows", by_patchify),
+        ("my_windows", lambda x, side: to_windows(x, side)),
         ("mended_encode", index_first),
     ],
 )
