@@ -47,6 +47,7 @@ from course_lib.translation import seq2seq
 from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem
 from course_lib.vision.masked_patches import MaskedAutoencoder
 from course_lib.vision.patches import PatchEmbedding
+from course_lib.vision.swin import PatchMerging, Swin, SwinConfig
 from course_lib.vision.vit import ViT, ViTConfig
 from course_lib.vision.windows import GridBias, WindowAttention, WindowEncoder
 
@@ -115,6 +116,11 @@ MODELS = {
     GridBias: Model(lambda: GridBias(2, 3), lambda new, B: ()),
     WindowAttention: Model(lambda: WindowAttention(6, 2, (4, 6), 2, 1), lambda new, B: (new.vectors(B, 24, 6),)),
     WindowEncoder: Model(lambda: WindowEncoder(6, 2, (4, 6), 2, 2), lambda new, B: (new.vectors(B, 24, 6),)),
+    PatchMerging: Model(lambda: PatchMerging(3, (4, 6)), lambda new, B: (new.vectors(B, 24, 3),)),
+    Swin: Model(
+        lambda: Swin(SwinConfig(8, 1, 3, 4, (2, 1), (1, 2), side=4, channels=1)),
+        lambda new, B: (new.vectors(B, 1, 8, 8),),
+    ),
     Backbone: Model(lambda: Backbone(1, (2, 4)), lambda new, B: (new.vectors(B, 1, 6, 5),)),
     FrozenNorm: Model(lambda: FrozenNorm(2), lambda new, B: (new.vectors(B, 2, 6, 5),)),
     Residual: Model(lambda: Residual(2, 4, 2, True), lambda new, B: (new.vectors(B, 2, 6, 5),)),

@@ -28,6 +28,7 @@ from course_lib.vision.patches import (
     unpatchify,
 )
 from course_lib.vision.rollout import attention_distance, brightness, cover, most, rollout
+from course_lib.vision.swin import SWIN_PUBLISHED, PatchMerging, Swin, SwinConfig, swin_parameter_count
 from course_lib.vision.vit import PUBLISHED, ViT, ViTConfig, parameter_count
 from course_lib.vision.windows import (
     GridBias,
@@ -48,6 +49,10 @@ __all__ = [
     "MaskedAutoencoder",
     "PUBLISHED",
     "PatchEmbedding",
+    "PatchMerging",
+    "SWIN_PUBLISHED",
+    "Swin",
+    "SwinConfig",
     "ViT",
     "ViTConfig",
     "WindowAttention",
@@ -79,6 +84,7 @@ __all__ = [
     "shift_mask",
     "shuffle_pixels",
     "soft_distillation",
+    "swin_parameter_count",
     "taught_by",
     "to_windows",
     "unpatchify",

@@ -15,6 +15,7 @@ from course_lib.weights.llama_weights import (
     gguf_tokenizer,
 )
 from course_lib.weights.mae_weights import MAE_DECODER, MAE_NAMES, MAE_SIZES, from_mae
+from course_lib.weights.swin_weights import SWIN_NAMES, SWIN_SIZES, from_swin
 from course_lib.weights.t5_weights import OUT, T5_KINDS, T5_NAMES, T5_SIZES, from_t5
 from course_lib.weights.xlm_weights import XLM_LAYERS, XLM_NAMES, XLM_SIZES, from_xlm
 
@@ -42,6 +43,8 @@ __all__ = [
     "SOUNDS",
     "SOUND_ROWS",
     "SPECIAL",
+    "SWIN_NAMES",
+    "SWIN_SIZES",
     "T5_KINDS",
     "T5_NAMES",
     "T5_SIZES",
@@ -53,6 +56,7 @@ __all__ = [
     "from_gguf",
     "from_llama",
     "from_mae",
+    "from_swin",
     "from_t5",
     "gguf_chat_template",
     "gguf_tokenizer",
