@@ -6,14 +6,19 @@ Every share is that of Latin letters in faces never seen (test), of which the ba
 import time
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.experiments import each, experiment
-from course_lib.experiments.vit_glyphs import ALL, few, linear_model, nearest
-from course_lib.recipes.glyphs import lettered
+from course_lib.experiments.vit_glyphs import few, linear_model, nearest
+from course_lib.recipes.glyphs import lettered, muon
 from course_lib.recipes.masked_images import (
     BATCH,
+    D_DECODER,
+    DECODER_LAYERS,
+    HEADS,
     HIDDEN,
+    LEFT_OUT,
     N_PATCHES,
     NAMING,
     PATCH,
@@ -30,6 +35,7 @@ from course_lib.recipes.masked_images import (
     unlabelled,
     vit,
 )
+from course_lib.recipes.stored import load
 from course_lib.vision.images import accuracy
 from course_lib.vision.masked_patches import MaskedAutoencoder, draw_seen
 from course_lib.vision.patches import patchify, unpatchify
@@ -103,13 +109,37 @@ def worth(reader: ViT, seed: int) -> dict:
     }
 
 
-LONGER = 13  # times the steps: as many seconds as painting and naming together take, `pace` says how near
+LONGER = 15  # times the steps: as many seconds as painting and naming together take, `pace` says how near
 
 
 @experiment(each(names=[1000]), THREE, HERE)
 def as_long(seed, names):
     """Share of letters named rightly from random weights, after as many seconds with names as the other has in all."""
     return judged(with_names(vit(seed), seed, names, LONGER * NAMING[names]))
+
+
+@experiment(cpus=HERE, files=["data/checkpoints/glyphs_painter.safetensors"])
+def read_outs(seed):
+    """Share named rightly by one matrix, a thousand names: on states of the stored painter, their mean, on pixels."""
+    reader, (images, labels), (asked_images, truth) = load("glyphs_painter")[0].vit, few(1000, seed), lettered("test")
+    with torch.no_grad():
+        known, new = (torch.cat([reader.encode(some)[:, 1:] for some in part.split(512)])
+                      for part in (images, asked_images))  # fmt: skip
+    _, _, main = torch.pca_lowrank(unlabelled()[::10].flatten(1), q=known.shape[2])  # (1024, 64)
+    centre = unlabelled()[::10].flatten(1).mean(dim=0)
+    views = {
+        "mean of the states": (known.mean(dim=1), new.mean(dim=1)),
+        "all states": (known.flatten(1), new.flatten(1)),
+        "pixels": (images.flatten(1), asked_images.flatten(1)),
+        "pixels, in as many numbers as the mean": tuple((part.flatten(1) - centre) @ main
+                                                        for part in (images, asked_images)),
+    }  # fmt: skip
+    found = {}
+    for name, (read, asked_rows) in views.items():
+        middle, spread = (0.0, 1.0) if name == "pixels" else (read.mean(dim=0), read.std(dim=0) + 1e-4)
+        line = linear_model((read - middle) / spread, labels, seed)
+        found[name] = (line((asked_rows - middle) / spread).argmax(dim=1) == truth).double().mean()
+    return found
 
 
 @experiment(each(names=list(NAMING)), cpus=HERE)
@@ -124,12 +154,12 @@ def rules(seed, names):
 # --- what is painted
 
 
-def nearest_painting(images: Tensor, seen: Tensor) -> Tensor:
-    """The patches of the image without a name that differs least where these are seen: (N, n_patches, P P)."""
+def nearest_painting(images: Tensor, seen: Tensor, several: int = 1) -> Tensor:
+    """The patches of the image that differs least where these are seen, or a mean of several: (N, n_patches, P P)."""
     patches, others = patchify(images, PATCH), patchify(unlabelled(), PATCH)
     known = torch.zeros(patches.shape[:2]).scatter(1, seen, 1.0)[:, :, None].expand_as(patches).flatten(1)
     differ = others.flatten(1).square() @ known.T - 2 * others.flatten(1) @ (patches.flatten(1) * known).T
-    return others[differ.argmin(dim=0)]
+    return others[differ.topk(several, dim=0, largest=False).indices].mean(dim=0)
 
 
 def seen_alone(images: Tensor, seen: Tensor) -> Tensor:
@@ -152,8 +182,8 @@ def painting_rules(seed, hidden):
     """Mean square error of hidden patches: the nearest image's, a linear model's, the mean image's."""
     images, mean = asked(), patchify(unlabelled(), PATCH).mean(dim=0)
     seen = seen_of(images, hidden)
-    by = {"nearest": nearest_painting(images, seen), "linear": linear_painting(images, seen, hidden),
-          "mean": mean.expand(len(images), -1, -1)}  # fmt: skip
+    by = {"nearest": nearest_painting(images, seen), "mean of 16 nearest": nearest_painting(images, seen, 16),
+          "linear": linear_painting(images, seen, hidden), "mean": mean.expand(len(images), -1, -1)}  # fmt: skip
     return {name: hidden_error(patches, images, seen) for name, patches in by.items()}
 
 
@@ -197,24 +227,21 @@ def with_tokens(model: MaskedAutoencoder, images: Tensor, seen: Tensor) -> Tenso
 
 @experiment([{"patch": 8, "hidden": 0.5}, {"patch": 4, "hidden": 0.75}, {"patch": 2, "hidden": 0.75}], [0], HERE)
 def pace(seed, patch, hidden):
-    """Seconds of one core that a step takes: the hidden left out, read as one token; with names; measured in turns."""
-    torch.manual_seed(seed)
-    model, n = MaskedAutoencoder(vit(seed, patch), 32, 4, 1), (SIDE // patch) ** 2
-    namer, images, labels = Namer(vit(seed, patch)), *(part[:BATCH] for part in lettered("train"))
+    """Seconds of one core that a step takes: the hidden left out, or read as tokens; with names; measured in turns."""
+    model, n = MaskedAutoencoder(vit(seed, patch), D_DECODER, HEADS, DECODER_LAYERS), (SIDE // patch) ** 2
+    namer, (images, labels) = Namer(vit(seed, patch)), (part[:BATCH] for part in lettered("train"))
+    paints, names = both_stacks(model), muon(namer)
     ways = {
-        "left out": lambda: model.loss(images, draw_seen(BATCH, n, hidden)),
-        "as a token": lambda: with_tokens(model, images, draw_seen(BATCH, n, hidden)),
-        "with names": lambda: torch.nn.functional.cross_entropy(namer(images, draw_seen(BATCH, n, 0.5)), labels),
+        "left out": (paints, lambda: model.loss(images, draw_seen(BATCH, n, hidden))),
+        "as a token": (paints, lambda: with_tokens(model, images, draw_seen(BATCH, n, hidden))),
+        "with names": (names, lambda: F.cross_entropy(namer(images, draw_seen(BATCH, n, LEFT_OUT)), labels)),
     }
-    whole = painter(seed)
-    if patch == PATCH:
-        ways["recorded"] = lambda: whole.loss(images, draw_seen(BATCH, n, hidden))
     taken = {name: [] for name in ways}
-    optimiser = both_stacks(model)
     for _ in range(7):
-        for name, loss in ways.items():
+        for name, (optimiser, loss) in ways.items():
             start = time.thread_time()
-            loss().backward()
-            taken[name].append(time.thread_time() - start)
             optimiser.zero_grad()
-    return {name: sorted(seconds)[len(seconds) // 2] for name, seconds in taken.items()} | {"all names": ALL}
+            loss().backward()
+            optimiser.step()
+            taken[name].append(time.thread_time() - start)
+    return {name: sorted(seconds)[len(seconds) // 2] for name, seconds in taken.items()}

@@ -10,6 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from course_lib.attention.block import Encoder
 from course_lib.experiments import each, experiment
 from course_lib.language.muon import Muon, split
 from course_lib.recipes.masked_images import CPU, SIDE, asked, images_alone, seen_of, unlabelled
@@ -22,19 +23,23 @@ HERE = ["default"]  # the instruction set of what is dear
 PATCH, WIDTH, HEADS, LAYERS, WINDOW = 4, 48, 4, 4, 4
 GRID = (SIDE // PATCH, SIDE // PATCH)  # eight by eight: four windows of four by four
 HIDDEN, STEPS, RATE = 0.75, 600, 0.02
-LOOKS = {"windows": (WINDOW, False), "shifted windows": (WINDOW, True), "all patches": (GRID[0], False)}
+# The side of a window, and in which blocks it is shifted by half of it.
+LOOKS = {"windows": (WINDOW, "none"), "shifted windows": (WINDOW, "every other"), "all patches": (GRID[0], "none"),
+         "windows elsewhere": (WINDOW, "all")}  # fmt: skip
 
 
 class WindowPainter(nn.Module):
     """images (B, 1, 32, 32), seen (B, n) -> patches (B, N, P P), painted by a stack that looks within windows."""
 
-    def __init__(self, side: int, shifted: bool):
+    def __init__(self, side: int, shifted: str):
         super().__init__()
         n_places = GRID[0] * GRID[1]
         self.embed = PatchEmbedding(1, PATCH, WIDTH)
         self.hidden = nn.Parameter(0.02 * torch.randn(WIDTH))
         self.places = nn.Parameter(0.02 * torch.randn(n_places, WIDTH))
-        self.encoder = WindowEncoder(WIDTH, HEADS, GRID, side, LAYERS, shifted=shifted)
+        self.encoder = WindowEncoder(WIDTH, HEADS, GRID, side, LAYERS, shifted=shifted == "every other")
+        if shifted == "all":  # the borders stand elsewhere, and nothing crosses them
+            self.encoder.blocks = WindowEncoder(WIDTH, HEADS, GRID, side, 2 * LAYERS).blocks[1::2]
         self.paint = nn.Linear(WIDTH, PATCH * PATCH)
 
     @property
@@ -77,15 +82,17 @@ def painter(look: str, seed: int, steps: int = STEPS) -> WindowPainter:
 
 @experiment(each(look=list(LOOKS)), cpus=HERE)
 def shifts(seed, look):
-    """Mean square error of hidden patches, beside another window and not, by where the painter looks."""
+    """Error of hidden patches, of the mean image's, beside the borders of `windows` and not, by the painter's look."""
     model, images = painter(look, seed), asked()
     seen = seen_of(images, HIDDEN, len(model.places))
     with torch.no_grad():
         error, hidden = errors(model(images, seen), images, seen)
-    seam = at_a_seam().expand_as(hidden)
-    return {"seam": (error * hidden)[seam].sum() / hidden[seam].sum(),
-            "inside": (error * hidden)[~seam].sum() / hidden[~seam].sum(),
-            "by place": (error * hidden).sum(dim=0) / hidden.sum(dim=0)}  # fmt: skip
+    own, mean = at_a_seam().expand_as(hidden), patchify(unlabelled(), PATCH).mean(dim=0)
+    of_mean = errors(mean.expand(len(images), -1, -1), images, seen)[0]
+    found = {"by place": (error * hidden).sum(dim=0) / (of_mean * hidden).sum(dim=0)}
+    for where, there in (("seam", own), ("inside", ~own)):
+        found[where] = (error * hidden)[there].sum() / (of_mean * hidden)[there].sum()
+    return found
 
 
 SIZES = (64, 128, 256)  # pixels a side, patches of four: 256, 1,024 and 4,096 places
@@ -93,12 +100,12 @@ SIZES = (64, 128, 256)  # pixels a side, patches of four: 256, 1,024 and 4,096 p
 
 @experiment(each(pixels=SIZES), [0], HERE)
 def cost(seed, pixels):
-    """Seconds of one core that a block takes, forward and back, for one image: within windows, and over all patches."""
+    """Seconds of one core that two blocks take, forward and back, for an image: within windows, and over all patches."""
     torch.manual_seed(seed)
     grid = (pixels // PATCH, pixels // PATCH)
     x = torch.randn(1, grid[0] * grid[1], WIDTH)
-    looks = {"windows": WindowEncoder(WIDTH, HEADS, grid, WINDOW, 2), "all patches": WindowEncoder(WIDTH, HEADS, grid,
-             grid[0], 2)}  # fmt: skip
+    looks = {"windows": WindowEncoder(WIDTH, HEADS, grid, WINDOW, 2), "all patches": Encoder(WIDTH, HEADS, 2,
+             pre_norm=True)}  # fmt: skip
     taken = {name: [] for name in looks}
     for _ in range(5):
         for name, encoder in looks.items():

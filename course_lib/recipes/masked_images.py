@@ -30,8 +30,7 @@ BATCH, RATE, STEPS = 64, 0.02, 4_000
 # What was tried, one seed each, by the validation faces, 100 to 1,000 names. To paint: patches of 4, three quarters
 # hidden, rates 0.01 and 0.02, 1,500 and 4,000 steps; patches of 8, half hidden, 1,500 steps with a decoder of one
 # layer of 32, 6,000 with two of 64; three quarters hidden, 3,000. To name: rates 0.005 and 0.02; from [CLS] or from the
-# mean over the patches (better); all patches read, or half of them left out at random (better, with painting and
-# without it).
+# mean over the patches (better); all patches read, or half of them left out at random, for twice the steps (better).
 NAMING = {100: 300, 300: 300, 1000: 600, 6994: 800}  # how many names are told: steps
 
 
