@@ -109,7 +109,7 @@ def worth(reader: ViT, seed: int) -> dict:
     }
 
 
-LONGER = 15  # times the steps: as many seconds as painting and naming together take, `pace` says how near
+LONGER = 13  # times the steps: as many seconds as painting and naming together take, `pace` says how near
 
 
 @experiment(each(names=[1000]), THREE, HERE)

@@ -22,7 +22,7 @@ from course_lib.vision.windows import WindowEncoder
 HERE = ["default"]  # the instruction set of what is dear
 PATCH, WIDTH, HEADS, LAYERS, WINDOW = 4, 48, 4, 4, 4
 GRID = (SIDE // PATCH, SIDE // PATCH)  # eight by eight: four windows of four by four
-HIDDEN, STEPS, RATE = 0.75, 600, 0.02
+HIDDEN, STEPS, RATE = 0.75, 400, 0.02
 # The side of a window, and in which blocks it is shifted by half of it.
 LOOKS = {"windows": (WINDOW, "none"), "shifted windows": (WINDOW, "every other"), "all patches": (GRID[0], "none"),
          "windows elsewhere": (WINDOW, "all")}  # fmt: skip
@@ -100,7 +100,7 @@ SIZES = (64, 128, 256)  # pixels a side, patches of four: 256, 1,024 and 4,096 p
 
 @experiment(each(pixels=SIZES), [0], HERE)
 def cost(seed, pixels):
-    """Seconds of one core that two blocks take, forward and back, for an image: within windows, and over all patches."""
+    """Seconds of one core that two blocks take, forward and back, one image: within windows, and over all patches."""
     torch.manual_seed(seed)
     grid = (pixels // PATCH, pixels // PATCH)
     x = torch.randn(1, grid[0] * grid[1], WIDTH)
