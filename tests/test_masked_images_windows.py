@@ -52,6 +52,15 @@ def test_without_the_shift_no_window_learns_of_another(down, across):
     assert change[~here].max() < 1e-12 < 1e-6 < change[here].min()
 
 
+def test_where_every_block_is_shifted_the_borders_stand_elsewhere():
+    """WindowPainter: rows and columns 0 and 1, 2 to 5, 6 and 7: nothing passes from one part to another."""
+    part = torch.tensor([0, 0, 1, 1, 1, 1, 2, 2])
+    number = (3 * part[:, None] + part).flatten()  # nine parts
+    for here in (number == 0, number == 4, number == 5):
+        change = moved(a_painter("windows elsewhere"), *some_images(8), here)
+        assert change[~here].max() < 1e-12 < 1e-6 < change[here].min()
+
+
 @pytest.mark.parametrize("down, across", [(0, 0), (1, 1)])
 @pytest.mark.parametrize("look", ["shifted windows", "all patches"])
 def test_with_the_shift_and_with_one_window_each_learns_of_the_others(look, down, across):
@@ -72,7 +81,7 @@ def test_what_is_hidden_is_never_read(look):
 
 
 def test_all_looks_are_the_same_model_but_for_where_they_look():
-    """LOOKS: the shift adds no weight, and one large window has only a larger table of offsets."""
+    """LOOKS: a shift adds no weight, and one large window has only a larger table of offsets."""
     models = {look: a_painter(look) for look in windows.LOOKS}
     sizes = {
         look: sum(w.numel() for n, w in one.named_parameters() if ".table" not in n) for look, one in models.items()
@@ -81,7 +90,8 @@ def test_all_looks_are_the_same_model_but_for_where_they_look():
     plain, shifted = (dict(models[look].named_parameters()) for look in ("windows", "shifted windows"))
     assert plain.keys() == shifted.keys() and all(weight.equal(shifted[name]) for name, weight in plain.items())
     shifts = {look: [block.attention.shift for block in one.blocks] for look, one in models.items()}
-    assert shifts == {"windows": [0] * 4, "shifted windows": [0, 2, 0, 2], "all patches": [0] * 4}
+    assert shifts == {"windows": [0] * 4, "shifted windows": [0, 2, 0, 2], "all patches": [0] * 4,
+                      "windows elsewhere": [2] * 4}  # fmt: skip
     assert {block.attention.side for block in models["all patches"].blocks} == {windows.GRID[0]}
 
 
@@ -152,7 +162,7 @@ def test_a_few_steps_lower_the_error(monkeypatch, tiny):
 
 
 def test_shifts_by_hand(tiny, monkeypatch):
-    """shifts: a painter of zeros, and images of 2 beside another window and of 1 elsewhere."""
+    """shifts: who paints all 0, images of 2 beside another window and of 1 elsewhere; the mean image is grey."""
 
     class Nothing(torch.nn.Module):
         places = torch.zeros(N, 1)
@@ -162,10 +172,12 @@ def test_shifts_by_hand(tiny, monkeypatch):
 
     shade = (1 + windows.at_a_seam().float()).view(8, 8).repeat_interleave(4, 0).repeat_interleave(4, 1)
     monkeypatch.setattr(windows, "asked", lambda: shade.expand(100, 1, 32, 32))
+    monkeypatch.setattr(windows, "unlabelled", lambda: torch.full((10, 1, 32, 32), 0.5))
     monkeypatch.setattr(windows, "painter", lambda look, seed: Nothing())
-    found = windows.shifts(0, look="windows")
-    assert found["seam"] == 4 and found["inside"] == 1
-    assert found["by place"] == [4.0 if seam else 1.0 for seam in windows.at_a_seam().tolist()]
+    found, (beside, elsewhere) = windows.shifts(0, look="windows"), (2**2 / 1.5**2, 1 / 0.5**2)
+    assert found["seam"] == pytest.approx(beside, rel=1e-4) and found["inside"] == pytest.approx(elsewhere, rel=1e-4)
+    wanted = [beside if seam else elsewhere for seam in windows.at_a_seam().tolist()]
+    assert found["by place"] == pytest.approx(wanted, rel=1e-4)
 
 
 @pytest.mark.parametrize("look", windows.LOOKS)
@@ -174,13 +186,12 @@ def test_shifts_gives_plain_numbers(tiny, monkeypatch, look):
     found = windows.shifts(0, look=look)
     assert json.loads(json.dumps(found)) == found and set(found) == {"seam", "inside", "by place"}
     assert len(found["by place"]) == N and all(isinstance(error, float) and error > 0 for error in found["by place"])
-    low, high = sorted((found["seam"], found["inside"]))
-    assert low <= sum(found["by place"]) / N * 1.05 and high >= sum(found["by place"]) / N * 0.95
+    assert found["seam"] > 0 and found["inside"] > 0
     assert {"look": look} in windows.shifts.variants
 
 
 def test_cost_gives_plain_numbers():
-    """cost: seconds of both; where one window is the whole grid, both are the same computation."""
+    """cost: seconds of both, and sizes that windows fill."""
     found = windows.cost(0, pixels=16)
     assert set(found) == {"windows", "all patches"} and all(0 < seconds < 1 for seconds in found.values())
     assert json.loads(json.dumps(found)) == found

@@ -177,7 +177,7 @@ def linear_painting(images: Tensor, seen: Tensor, hidden: float) -> Tensor:
     return (seen_alone(images, seen) @ torch.linalg.solve(products, wanted)).view(len(images), N_PATCHES, -1)
 
 
-@experiment(each(hidden=[0.25, HIDDEN, 0.75, 0.875]), seeds=[0], cpus=HERE)
+@experiment(each(hidden=[0.25, HIDDEN, 0.75]), seeds=[0], cpus=HERE)
 def painting_rules(seed, hidden):
     """Mean square error of hidden patches: the nearest image's, a linear model's, the mean image's."""
     images, mean = asked(), patchify(unlabelled(), PATCH).mean(dim=0)
@@ -197,7 +197,7 @@ def error_of(model: MaskedAutoencoder, hidden: float, stranger: bool = False) ->
 SHORT, SOME = 1000, 1000  # steps of painting, names
 
 
-@experiment(each(hidden=[0.25, HIDDEN, 0.75, 0.875]), THREE, HERE)
+@experiment(each(hidden=[0.25, HIDDEN, 0.75]), THREE, HERE)
 def how_much(seed, hidden):
     """By the share that is hidden while it paints: the error of what is painted, and letters named rightly."""
     model = painter(seed)
