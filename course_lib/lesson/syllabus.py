@@ -167,6 +167,7 @@ LISTED = (
             "vision/vit.py",
             "vision/rollout.py",
             "vision/distillation.py",
+            "weights/mae_weights.py",
             "vision/masked_patches.py",
             "data/photographs.py",
             "data/glyphs.py",
@@ -222,7 +223,6 @@ LISTED = (
             "weights/mae_weights.py",
             "recipes/masked_images.py",
         ),
-        to_be_written=True,
     ),
     Lesson(
         13,

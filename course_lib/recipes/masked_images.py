@@ -85,7 +85,7 @@ def painted(model, seed: int, steps: int = STEPS, hidden: float = HIDDEN, change
 class Namer(nn.Module):
     """A ViT that names a letter by the mean of its patches: images (B, 1, 32, 32) -> logits (B, K).
 
-    [CLS] had nothing to learn while the model painted, and the mean has. seen: int64 (B, n), the patches that are read.
+    [CLS] had no task of its own while the model painted. seen: int64 (B, n), the patches that are read.
     """
 
     def __init__(self, vit: ViT):

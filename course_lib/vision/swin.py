@@ -102,7 +102,7 @@ class Swin(nn.Module):
     """A classifier of images whose blocks look within windows, on ever coarser grids (Liu et al., 2021, section 3).
 
     images (B, C, H, W), or (B, H, W) for one channel -> logits (B, K). `record.capture` hears
-    "stages.*.*.attention.weights", (B n, heads, M M, M M). Matrices begin as in the paper's code, N(0, 0.02) cut off,
+    "stages.*.*.attention.weights", (B n, heads, M M, M M). Matrices begin as in the paper's code, N(0, 0.02),
     tables of offsets at 0. The paper drops whole blocks while it trains (stochastic depth); this does not, and what was
     learned so is read alike. Raises ValueError or TypeError, in words, for images of another size or of other channels.
     """
@@ -121,7 +121,7 @@ class Swin(nn.Module):
         self.norm, self.head = LayerNorm(last, config.eps), nn.Linear(last, config.n_classes)
         for part in self.modules():
             if isinstance(part, nn.Linear):
-                nn.init.trunc_normal_(part.weight, std=0.02)
+                nn.init.normal_(part.weight, std=0.02)
                 if part.bias is not None:
                     nn.init.zeros_(part.bias)
         for part in self.stages.modules():
