@@ -118,8 +118,8 @@ MODELS = {
     WindowEncoder: Model(lambda: WindowEncoder(6, 2, (4, 6), 2, 2), lambda new, B: (new.vectors(B, 24, 6),)),
     PatchMerging: Model(lambda: PatchMerging(3, (4, 6)), lambda new, B: (new.vectors(B, 24, 3),)),
     Swin: Model(
-        lambda: Swin(SwinConfig(8, 1, 3, 4, (2, 1), (1, 2), side=4, channels=1)),
-        lambda new, B: (new.vectors(B, 1, 8, 8),),
+        lambda: Swin(SwinConfig(4, 1, 3, 6, (2, 1), (1, 2), side=2, channels=1)),
+        lambda new, B: (new.vectors(B, 1, 4, 4),),
     ),
     Backbone: Model(lambda: Backbone(1, (2, 4)), lambda new, B: (new.vectors(B, 1, 6, 5),)),
     FrozenNorm: Model(lambda: FrozenNorm(2), lambda new, B: (new.vectors(B, 2, 6, 5),)),
