@@ -122,7 +122,7 @@ def test_the_bias_is_one_number_an_offset(side):
 @exact_or_not
 @grids
 def test_it_is_attention_in_each_window_alone(grid, side, dtype):
-    """WindowAttention, WindowAttention.forward: for each place MultiHead over what it may see, in order, with biases."""
+    """WindowAttention, WindowAttention.forward: for each place MultiHead over what it may see, with biases."""
     torch.manual_seed(0)
     h, w = grid
     x = torch.randn(2, h * w, 6, dtype=dtype)
