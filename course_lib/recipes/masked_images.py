@@ -36,7 +36,7 @@ NAMING = {100: 300, 300: 300, 1000: 600, 6994: 800}  # how many names are told: 
 
 @cache
 def unlabelled() -> Tensor:
-    """Every sign of the training faces, (N, 1, 32, 32): letters of all scripts, figures, arrows."""
+    """Every sign of the training faces, (N, 1, 32, 32): letters of all scripts, digits, arrows."""
     return torch.from_numpy(glyphs.glyphs(faces="train")[0])[:, None]
 
 
