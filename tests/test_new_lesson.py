@@ -1,6 +1,6 @@
 """A lesson that `make lesson` begins: its files run as they are, it waits unseen, and written it is everywhere.
 
-It is lesson 17, in a copy of the course, so that nothing may count on how many lessons there are.
+It is lesson 98, in a copy of the course, so that nothing may count on how many lessons there are.
 """
 
 import json
@@ -26,16 +26,16 @@ from course_lib.publish.normalise import as_text, normalise
 from course_lib.show.emblems import EMBLEMS
 
 ROOT = Path(__file__).resolve().parents[1]
-NAME = "17_looking_inside"
+NAME = "98_looking_inside"
 BEGIN = {
-    "number": "17",
+    "number": "98",
     "slug": "looking_inside",
-    "folder": "vision",
+    "folder": "recurrent",
     "title": 'Looking "inside"',
     "question": "What has a network learned, and where?",
 }
 TITLE = """\
-# 17 · Looking "inside"
+# 98 · Looking "inside"
 
 **What has a network learned, and where?**
 
@@ -68,26 +68,26 @@ LOOK = """
     from tests import groups
     from tests.browser.test_lessons_in_lab import WRITTEN
 
-    notebook, build = measured.NOTEBOOKS / "17_looking_inside.ipynb", Path("build")
+    notebook, build = measured.NOTEBOOKS / "98_looking_inside.ipynb", Path("build")
     entry = {"seconds": 6, "peak_mb": 300, "machine": measured.machine()}
     measured.store(notebook.name, entry)
     blocks.refresh()
     text = Path("README.md").read_text()
-    row = next(line for line in text.splitlines() if line.startswith('| [17 Looking "inside"]'))
+    row = next(line for line in text.splitlines() if line.startswith('| [98 Looking "inside"]'))
     assert "What has a network learned, and where?" in row
-    for link in ("notebooks/17_looking_inside.ipynb", "course_lib/vision/looking_inside.py"):
+    for link in ("notebooks/98_looking_inside.ipynb", "course_lib/recurrent/looking_inside.py"):
         assert f"]({link})" in row, row
-    assert groups.group_of("notebooks/17_looking_inside.ipynb::Cell 0") == "lesson 17_looking_inside"
-    in_lab = groups.group_of("tests/browser/test_lessons_in_lab.py::test_it_runs_to_its_end[17_looking_inside]")
-    assert in_lab == "lesson 17_looking_inside" and WRITTEN[-1] == notebook.name
+    assert groups.group_of("notebooks/98_looking_inside.ipynb::Cell 0") == "lesson 98_looking_inside"
+    in_lab = groups.group_of("tests/browser/test_lessons_in_lab.py::test_it_runs_to_its_end[98_looking_inside]")
+    assert in_lab == "lesson 98_looking_inside" and WRITTEN[-1] == notebook.name
     assert site.build([notebook], build / "html") == []
-    assert "17 · Looking " in (build / "html" / "index.html").read_text()
-    assert [deck.name for deck in slides.build([notebook], build / "slides")] == ["17_looking_inside.slides.html"]
+    assert "98 · Looking " in (build / "html" / "index.html").read_text()
+    assert [deck.name for deck in slides.build([notebook], build / "slides")] == ["98_looking_inside.slides.html"]
     progress()
 """
 
 
-def lesson_17():
+def lesson_98():
     """Its notebook as it is stored: executed, with notes, a claim and five outputs that are compared."""
     say = {"slideshow": {"slide_type": "notes"}}
     cells = [
@@ -106,7 +106,7 @@ def lesson_17():
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """A copy of the course with a lesson 17 that is begun."""
+    """A copy of the course with a lesson 98 that is begun."""
     copy = tmp_path_factory.mktemp("course")
     for name in ("course_lib", "tests", "notebooks"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -115,7 +115,7 @@ def course(tmp_path_factory):
     (copy / "data" / "checkpoints").mkdir(parents=True)  # the model that a page of the site lays open
     shutil.copy(ROOT / "data" / "checkpoints" / "plays_gpt.safetensors", copy / "data" / "checkpoints")
     told = run(copy, "-m", "course_lib.publish.new_lesson", *(f"--{key}={value}" for key, value in BEGIN.items()))
-    assert f"notebooks/{NAME}.ipynb" in told and "make experiments LESSON=17" in told
+    assert f"notebooks/{NAME}.ipynb" in told and "make experiments LESSON=98" in told
     return copy
 
 
@@ -135,13 +135,13 @@ def checked(course, files, chosen):
 
 
 @pytest.mark.slow
-def test_lesson_17_is_begun_and_nobody_meets_it(course):
+def test_lesson_98_is_begun_and_nobody_meets_it(course):
     run(course, "-m", "ruff", "check", "--quiet", ".")
     run(course, "-m", "ruff", "format", "--check", "--quiet", ".")
     files = ["layering", "exercises", "board", "investigations", "notebooks", "new_lesson", "looking_inside"]
     told = checked(course, files, "looking or tables or shelf or folder or short or question or numbered or listed")
-    listed = told.partition('to be written: lesson 17, Looking "inside"')[2]
-    for path in ("course_lib/vision/looking_inside.py: 2", f"notebooks/{NAME}.ipynb: "):
+    listed = told.partition('to be written: lesson 98, Looking "inside"')[2]
+    for path in ("course_lib/recurrent/looking_inside.py: 2", f"notebooks/{NAME}.ipynb: "):
         assert path in listed
     assert "Looking" not in run(course, "-c", "from course_lib.lesson import progress; progress()")
     collect = ["-m", "pytest", "--collect-only", "-q", "--nbval-lax", "tests/test_reach.py"]
@@ -151,20 +151,20 @@ def test_lesson_17_is_begun_and_nobody_meets_it(course):
 
 
 @pytest.mark.slow
-def test_lesson_17_is_written_and_everywhere(course):
+def test_lesson_98_is_written_and_everywhere(course):
     syllabus = course / "course_lib" / "lesson" / "syllabus.py"
     before, _, after = syllabus.read_text(encoding="utf-8").rpartition("        to_be_written=True,\n")
     syllabus.write_text(before + after, encoding="utf-8")
-    (course / "notebooks" / f"{NAME}.ipynb").write_text(as_text(lesson_17()), encoding="utf-8")
+    (course / "notebooks" / f"{NAME}.ipynb").write_text(as_text(lesson_98()), encoding="utf-8")
     left = "from course_lib.publish.new_lesson import *; print(*left_to_write(LISTED[-1]))"
     for path in run(course, "-c", left).split():
         text = (course / path).read_text(encoding="utf-8")
         (course / path).write_text(text.replace(new_lesson.MARK, "Written"), encoding="utf-8")
     board = run(course, "-c", textwrap.dedent(LOOK))
-    assert '17  Looking "inside"' in board and "○ 0/1" in board.splitlines()[-1]
+    assert '98  Looking "inside"' in board and "○ 0/1" in board.splitlines()[-1]
     files = ["layering", "title_cells", "notebooks", "slides", "budgets", "exercises", "new_lesson", "looking_inside"]
-    told = checked(course, files, "17_ or looking or tables or shelf or folder or short or differ or existing or left")
-    assert "to be written: lesson 17" not in told
+    told = checked(course, files, "98_ or looking or tables or shelf or folder or short or differ or existing or left")
+    assert "to be written: lesson 98" not in told
 
 
 def test_a_written_lesson_has_nothing_left_to_write():
@@ -211,7 +211,7 @@ def test_a_folder_that_hands_nothing_on_stays():
     assert new_lesson.with_export('"""A folder."""\n', "vision", "detr") == '"""A folder."""\n'
 
 
-GOOD = {"number": "93", "slug": "outlines", "folder": "vision", "title": "Boxes", "question": "What is where?"}
+GOOD = {"number": "93", "slug": "outlines", "folder": "recurrent", "title": "Boxes", "question": "What is where?"}
 
 
 @pytest.mark.parametrize(("wrong", "sentence"), [
@@ -225,7 +225,7 @@ GOOD = {"number": "93", "slug": "outlines", "folder": "vision", "title": "Boxes"
     ({"slug": "class"}, "a slug is a Python name in small letters, such as masked_patches; got 'class'."),
     ({"slug": "a" * 25}, f"a slug has 24 letters at most, so that lines that hold it stay short; got '{'a' * 25}'."),
     ({"slug": "vit_attention"}, "course_lib/exercises/vit_attention.py is there already, and nothing is written over"),
-    ({"slug": "patches"}, "course_lib/vision/patches.py is there already, and nothing is written over"),
+    ({"slug": "lstm"}, "course_lib/recurrent/lstm.py is there already, and nothing is written over"),
     ({"slug": "heads"}, "another lesson asks my_heads already: choose another slug."),
     ({"folder": "sound"}, "the shelf has no folder 'sound': say one of inputs, text, "),
     ({"folder": ""}, "the shelf has no folder '': say one of inputs, text, "),
