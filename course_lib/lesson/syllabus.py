@@ -270,6 +270,20 @@ LISTED = (
             "recipes/facts.py",
         ),
     ),
+    Lesson(
+        18,
+        "words_to_images",
+        "From a name to an image",
+        "How does a language model draw what a name says?",
+        (
+            "multimodal/quantiser.py",
+            "multimodal/vq_vae.py",
+            "multimodal/words_then_codes.py",
+            "data/letter_names.py",
+            "recipes/words_to_images.py",
+        ),
+        to_be_written=True,
+    ),
 )
 
 LESSONS = tuple(lesson for lesson in LISTED if not lesson.to_be_written)

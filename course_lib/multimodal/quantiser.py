@@ -1,0 +1,83 @@
+"""A vector is replaced by the nearest of K learned ones, and gradients pass as if nothing had happened. Lesson 18.
+
+    k = argmin_j |z - e_j|,   q = e_k,   dq/dz := 1        (van den Oord et al., 2017, section 3.2, equations 1 and 2)
+
+Shapes: ... any number of places, K codes, E width of a code.
+"""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.shapes import check_shapes
+
+COMMITMENT = 0.25  # van den Oord et al. (2017, section 3.2): results hardly change from 0.1 to 2
+SELDOM = 0.03  # of an even share: a code that is chosen less often counts as dead
+
+
+def nearest_code(vectors: Tensor, codes: Tensor) -> Tensor:
+    """Which code is nearest to each vector: vectors (..., E), codes (K, E) -> whole numbers (...).
+
+    |z - e|^2 = |z|^2 - 2 z . e + |e|^2, and |z|^2 is the same for every code.
+    """
+    check_shapes("nearest_code", vectors=(vectors, "... E"), codes=(codes, "K+ E"))
+    return (codes.square().sum(dim=1) - 2 * vectors @ codes.T).argmin(dim=-1)  # (..., K) -> (...)
+
+
+def straight_through(vectors: Tensor, chosen: Tensor) -> Tensor:
+    """The chosen codes on the way forward, the vectors on the way back: (..., E) -> (..., E), equal to chosen.
+
+    What is detached is a constant, so the gradient of the result goes to `vectors` unchanged (Bengio et al., 2013,
+    section 4; van den Oord et al., 2017, section 3.2).
+    """
+    check_shapes("straight_through", vectors=(vectors, "... E"), chosen=(chosen, "... E"))
+    return vectors + (chosen - vectors).detach()
+
+
+class Quantiser(nn.Module):
+    """K learned codes: vectors (..., E) -> the same places filled with codes (..., E), which codes (...), a loss.
+
+        loss = |sg(z) - e_k|^2 + 0.25 |z - sg(e_k)|^2,   sg: a constant    (van den Oord et al., 2017, equation 3)
+
+    The first term pulls codes to their vectors, the second vectors to their codes; means over all numbers. In training
+    it counts how often each code is chosen (`share`, a running mean, 1 for an even share), and `revive` gives dead
+    codes another place. Raises ValueError or TypeError, in words, for vectors of another width.
+    """
+
+    def __init__(self, n_codes: int, width: int):
+        super().__init__()
+        check_sizes(type(self).__name__, n_codes=n_codes, width=width)
+        self.codes = nn.Parameter(torch.randn(n_codes, width))
+        self.register_buffer("share", torch.ones(n_codes))
+
+    def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        ids = nearest_code(vectors, self.codes)  # (...)
+        chosen = F.embedding(ids, self.codes)  # (..., E)
+        loss = F.mse_loss(chosen, vectors.detach()) + COMMITMENT * F.mse_loss(vectors, chosen.detach())
+        if self.training:
+            self._count(ids)
+        return straight_through(vectors, chosen), ids, loss
+
+    def dead(self) -> Tensor:
+        """Which codes are chosen next to never: bool (K,)."""
+        return self.share < SELDOM
+
+    @torch.no_grad()
+    def revive(self, vectors: Tensor, generator: torch.Generator | None = None) -> int:
+        """Put each dead code where one of these vectors (..., E) is, drawn at random; how many there were.
+
+        (Dhariwal et al., 2020, section 3.1, "random restarts".) Nothing is near a dead code, so no gradient moves it.
+        """
+        check_shapes("Quantiser.revive", vectors=(vectors, "... E"))
+        dead, known = self.dead().nonzero().flatten(), vectors.flatten(0, -2)
+        drawn = torch.randint(len(known), (len(dead),), generator=generator)
+        self.codes[dead] = known[drawn.to(known.device)]
+        self.share[dead] = 1.0
+        return len(dead)
+
+    @torch.no_grad()
+    def _count(self, ids: Tensor, forget: float = 0.02) -> None:
+        counts = torch.zeros_like(self.share).scatter_add(0, ids.flatten(), self.share.new_ones(ids.numel()))
+        self.share.lerp_(counts * len(self.share) / ids.numel(), forget)
