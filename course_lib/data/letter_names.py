@@ -1,9 +1,9 @@
 """Letters, and sentences that ask for them: "small e with acute in serif bold italic". Lesson 18.
 
-known = named("train")           # known.texts[0], known.images[0]
-asked = "capital q with ring above"   # no typeface has one: a name is made of parts
+known = named("train")          # known.texts[0], known.images[0]
+asked = "capital q with acute"  # no typeface has one: a name is made of parts
 
-A Latin letter from A to Z, small or capital, with one of `MARKS` or none, in one of the sixteen typefaces of `glyphs`.
+A Latin letter from A to Z, small or capital, with one of `marks()` or none, in one of the sixteen typefaces of `glyphs`.
 """
 
 import random
@@ -18,8 +18,8 @@ from course_lib.data import check_split, glyphs
 from course_lib.data.glyphs import Glyph
 
 FAMILIES = {"DejaVuSans": "sans", "DejaVuSansMono": "mono", "DejaVuSerif": "serif", "STIXGeneral": "stix"}
-STYLES = {"bold": "bold", "bol": "bold", "italic": "italic", "ita": "italic", "oblique": "italic"}
-LEAST = 10  # letters that must bear a mark, for it to be one of MARKS
+STYLES = {"bol": "bold", "ita": "italic", "oblique": "italic"}
+LEAST = 10  # letters that must bear a mark, for it to be one of `marks()`
 
 
 class Named(NamedTuple):
@@ -41,7 +41,11 @@ def name_of(row: Glyph) -> str:
 
 
 def face_of(face: str) -> str:
-    """What a typeface is called here: face_of("DejaVuSerif-BoldItalic") = "serif bold italic"."""
+    """What a typeface is called here: face_of("DejaVuSerif-BoldItalic") = "serif bold italic".
+
+    Raises ValueError for a typeface of another family.
+    """
+    _check_face(face)
     family = max((name for name in FAMILIES if face.startswith(name)), key=len)
     rest = face.removeprefix(family).lower()
     styles = dict.fromkeys(said for part, said in STYLES.items() if part in rest)
@@ -94,3 +98,8 @@ def _single() -> tuple[Glyph, ...]:
 def _plain(row: Glyph) -> bool:
     """A Latin letter from A to Z with one mark or none."""
     return row.script == "LATIN" and len(row.letter) == 1 and len(row.marks) <= 1
+
+
+def _check_face(face: str) -> None:
+    if not face.startswith(tuple(FAMILIES)):
+        raise ValueError(f"A typeface here begins with {', '.join(FAMILIES)}; got {face!r}.")

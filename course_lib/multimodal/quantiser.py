@@ -27,7 +27,7 @@ def nearest_code(vectors: Tensor, codes: Tensor) -> Tensor:
 
 
 def straight_through(vectors: Tensor, chosen: Tensor) -> Tensor:
-    """The chosen codes on the way forward, the vectors on the way back: (..., E) -> (..., E), equal to chosen.
+    """The chosen codes on the way forward (but for rounding), the vectors on the way back: (..., E) -> (..., E).
 
     What is detached is a constant, so the gradient of the result goes to `vectors` unchanged (Bengio et al., 2013,
     section 4; van den Oord et al., 2017, section 3.2).
@@ -56,7 +56,7 @@ class Quantiser(nn.Module):
         ids = nearest_code(vectors, self.codes)  # (...)
         chosen = F.embedding(ids, self.codes)  # (..., E)
         loss = F.mse_loss(chosen, vectors.detach()) + COMMITMENT * F.mse_loss(vectors, chosen.detach())
-        if self.training:
+        if self.training and ids.numel():  # of no vectors there is no share
             self._count(ids)
         return straight_through(vectors, chosen), ids, loss
 
@@ -69,9 +69,11 @@ class Quantiser(nn.Module):
         """Put each dead code where one of these vectors (..., E) is, drawn at random; how many there were.
 
         (Dhariwal et al., 2020, section 3.1, "random restarts".) Nothing is near a dead code, so no gradient moves it.
+        generator: of the CPU. Raises ValueError or TypeError, in words, for no vectors and for those of another width.
         """
-        check_shapes("Quantiser.revive", vectors=(vectors, "... E"))
-        dead, known = self.dead().nonzero().flatten(), vectors.flatten(0, -2)
+        check_shapes("Quantiser.revive", vectors=(vectors, "... E"), codes=(self.codes, "K+ E"))
+        dead, known = self.dead().nonzero().flatten(), vectors.reshape(-1, self.codes.shape[1])
+        check_shapes("Quantiser.revive", vectors=(known, "N+ E"))
         drawn = torch.randint(len(known), (len(dead),), generator=generator)
         self.codes[dead] = known[drawn.to(known.device)]
         self.share[dead] = 1.0

@@ -9,7 +9,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.sequences import check_sizes, visible
 from course_lib.inputs.shapes import check_shapes
 from course_lib.multimodal.quantiser import Quantiser
 from course_lib.vision.convnet import ConvLayer
@@ -67,7 +67,7 @@ class VQVAE(nn.Module):
         return self.decoder(codes[grid].permute(0, 3, 1, 2)).sigmoid()
 
     def loss(self, images: Tensor, per_pixel: float = 10.0) -> Tensor:
-        """What training lessens: the cross-entropy of each pixel's ink, in nats times per_pixel, and the quantiser's."""
+        """What training lessens: the cross-entropy of a pixel's ink, in nats times per_pixel, and the quantiser's loss."""
         logits, _, quantising = self(images)
         return per_pixel * F.binary_cross_entropy_with_logits(logits, images) + quantising
 
@@ -83,9 +83,11 @@ def _check_sides(images: Tensor, multiple: int) -> None:
 def _check_ids(ids: Tensor, n_codes: int) -> int:
     if not isinstance(ids, Tensor) or ids.dtype != torch.long or ids.ndim not in (2, 3):
         raise TypeError("VQVAE.paint needs codes as whole numbers (B, n) or (B, h, w), a tensor of int64.")
+    if 0 in ids.shape[1:]:
+        raise ValueError(f"An image has a code or more; got codes of the shape {tuple(ids.shape)}.")
     side = round(ids.shape[1] ** 0.5)
     if ids.ndim == 2 and side**2 != ids.shape[1]:
         raise ValueError(f"{ids.shape[1]} codes are no square: give them as (B, h, w).")
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < n_codes:
+    if visible(ids) and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < n_codes:
         raise ValueError(f"The codes are 0 to {n_codes - 1}; got {int(ids.min())} to {int(ids.max())}.")
     return side

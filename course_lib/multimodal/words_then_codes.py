@@ -1,6 +1,6 @@
 """One GPT over one row, the words of a name and then the codes of its image: it draws as it writes. Lesson 18.
 
-    p(codes | words) = product over i of p(code_i | words, code_1 ... code_(i-1))      (Ramesh et al., 2021, section 2.2)
+    p(codes | words) = product over i of p(code_i | words, code_1 ... code_(i-1))    (Ramesh et al., 2021, section 2.2)
 
 Shapes: B batch, T tokens of a name, padded to one length, n codes of an image, V words, K codes. A word is 0 to V - 1
 in a row, a code V to V + K - 1: one vocabulary of V + K.
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.inputs.sequences import check_partners, reading
+from course_lib.inputs.sequences import reading, visible
 from course_lib.inputs.shapes import check_shapes
 from course_lib.language.generate import next_probs
 
@@ -20,7 +20,6 @@ from course_lib.language.generate import next_probs
 def row_of(words: Tensor, codes: Tensor, n_words: int) -> Tensor:
     """Words first, then the codes, numbered behind all words: (B, T) and (B, n) -> (B, T + n)."""
     check_shapes("row_of", words=(words, "int B T+"), codes=(codes, "int B n"))
-    check_partners(words, codes)
     return torch.cat([words, codes + n_words], dim=1)
 
 
@@ -44,13 +43,14 @@ def draw(model: nn.Module, words: Tensor, n_codes: int, n_words: int, temperatur
     is in eval mode meanwhile. generator: on the model's device. Raises ValueError or TypeError as `next_probs` does.
     """
     check_shapes("draw", words=(words, "int B T+"))
-    _check_room(model, words.shape[1] + n_codes)
+    _check_draw(model, words.shape[1], n_codes, n_words)
     new, cache, drawn = words, [{} for _ in model.blocks], []
     with reading(model):
         for _ in range(n_codes):
             logits = model(new, None, cache)[:, -1]  # (B, V + K)
             logits[:, :n_words] = -math.inf
             probs = next_probs(logits, temperature)
+            _check_probs(probs)
             new = torch.multinomial(probs, 1, generator=generator)  # (B, 1)
             drawn.append(new - n_words)
     return torch.cat(drawn, dim=1) if drawn else words[:, :0]
@@ -67,10 +67,17 @@ def nats(model: nn.Module, rows: Tensor, n_codes: int) -> Tensor:
 
 
 def _check_count(rows: Tensor, n_codes: int) -> None:
-    if not 1 <= n_codes < rows.shape[1]:
+    if not isinstance(n_codes, int) or not 1 <= n_codes < rows.shape[1]:
         raise ValueError(f"Behind a word or more stand 1 to {rows.shape[1] - 1} codes; got n_codes={n_codes}.")
 
 
-def _check_room(model: nn.Module, length: int) -> None:
-    if length > model.max_len + 1:  # the last one is written, not read
-        raise ValueError(f"Words and codes are {length} tokens together; this model reads {model.max_len}.")
+def _check_draw(model: nn.Module, length: int, n_codes: int, n_words: int) -> None:
+    if not all(isinstance(count, int) and count >= 0 for count in (n_codes, n_words)):
+        raise ValueError(f"n_codes and n_words are whole numbers from 0; got {n_codes!r} and {n_words!r}.")
+    if length + n_codes > model.max_len + 1:  # the last one is written, not read
+        raise ValueError(f"Words and codes are {length + n_codes} tokens together; this model reads {model.max_len}.")
+
+
+def _check_probs(probs: Tensor) -> None:
+    if visible(probs) and not probs.isfinite().all():
+        raise ValueError("No code has a probability: the model may have diverged in training, or n_words is too large.")
