@@ -3,7 +3,7 @@
 known = named("train")          # known.texts[0], known.images[0]
 asked = "capital q with acute"  # no typeface has one: a name is made of parts
 
-A Latin letter from A to Z, small or capital, with one of `marks()` or none, in one of the sixteen typefaces of `glyphs`.
+A Latin letter from A to Z, small or capital, with one of `marks()` or none, in one of `glyphs`' sixteen typefaces.
 """
 
 import random

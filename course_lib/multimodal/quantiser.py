@@ -1,6 +1,6 @@
 """A vector is replaced by the nearest of K learned ones, and gradients pass as if nothing had happened. Lesson 18.
 
-    k = argmin_j |z - e_j|,   q = e_k,   dq/dz := 1        (van den Oord et al., 2017, section 3.2, equations 1 and 2)
+    k = argmin_j |z - e_j|,   q = e_k,   dq/dz := 1        (van den Oord et al., 2017, sections 3.1 and 3.2)
 
 Shapes: ... any number of places, K codes, E width of a code.
 """
@@ -29,8 +29,8 @@ def nearest_code(vectors: Tensor, codes: Tensor) -> Tensor:
 def straight_through(vectors: Tensor, chosen: Tensor) -> Tensor:
     """The chosen codes on the way forward (but for rounding), the vectors on the way back: (..., E) -> (..., E).
 
-    What is detached is a constant, so the gradient of the result goes to `vectors` unchanged (Bengio et al., 2013,
-    section 4; van den Oord et al., 2017, section 3.2).
+    What is detached is a constant, so the gradient of the result goes to `vectors` unchanged (Bengio et al., 2013;
+    van den Oord et al., 2017, section 3.2).
     """
     check_shapes("straight_through", vectors=(vectors, "... E"), chosen=(chosen, "... E"))
     return vectors + (chosen - vectors).detach()
@@ -68,7 +68,7 @@ class Quantiser(nn.Module):
     def revive(self, vectors: Tensor, generator: torch.Generator | None = None) -> int:
         """Put each dead code where one of these vectors (..., E) is, drawn at random; how many there were.
 
-        (Dhariwal et al., 2020, section 3.1, "random restarts".) Nothing is near a dead code, so no gradient moves it.
+        ("Random restarts": Dhariwal et al., 2020.) Nothing is near a dead code, so no gradient moves it.
         generator: of the CPU. Raises ValueError or TypeError, in words, for no vectors and for those of another width.
         """
         check_shapes("Quantiser.revive", vectors=(vectors, "... E"), codes=(self.codes, "K+ E"))

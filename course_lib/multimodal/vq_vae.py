@@ -67,7 +67,7 @@ class VQVAE(nn.Module):
         return self.decoder(codes[grid].permute(0, 3, 1, 2)).sigmoid()
 
     def loss(self, images: Tensor, per_pixel: float = 10.0) -> Tensor:
-        """What training lessens: the cross-entropy of a pixel's ink, in nats times per_pixel, and the quantiser's loss."""
+        """What training lessens: the cross-entropy of a pixel's ink, nats times per_pixel, and the quantiser's loss."""
         logits, _, quantising = self(images)
         return per_pixel * F.binary_cross_entropy_with_logits(logits, images) + quantising
 

@@ -3,7 +3,8 @@
 `python -m course_lib.recipes.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes
 the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
 code from it. Recipes stand in `plays`, `images`, `sounds`,
-`glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text`, `multilingual` and `masked_images`.
+`glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text`, `multilingual`, `masked_images` and
+`words_to_images`.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from course_lib.recipes.multilingual import LANGUAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
 from course_lib.recipes.sounds import SPEAKERS
 from course_lib.recipes.text_to_text import READERS
+from course_lib.recipes.words_to_images import LETTERS
 from course_lib.train import seed_everything
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "data" / "checkpoints"
@@ -42,6 +44,7 @@ RECIPES.update(WRITERS)
 RECIPES.update(READERS)
 RECIPES.update(LANGUAGES)
 RECIPES.update(PAINTERS)
+RECIPES.update(LETTERS)
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
@@ -137,6 +140,8 @@ def cards() -> str:
         "`names_…` have seen letters and their names; what they are worth is that on names and faces never "
         "seen.\n"
         "`sentences_reader` has read sentences of the grammar, and no pair of a sentence and its translation.\n"
+        "`letters_…` have seen letters of training names in sixteen typefaces; what they are worth is that on new "
+        "names.\n"
         "`two_languages` has read sentences of the plays, half of them in words of another language's numbers.\n"
         "([Cards of the corpora](../README.md).)"
     ]
