@@ -1,82 +1,266 @@
-"""Lesson 18: TO BE WRITTEN, what a student builds, mends and finds out.
+"""Lesson 18, how a vector becomes a code: the nearest one, the gradient that passes it by, the quantiser's loss.
 
-What a list holds is told in course_lib/exercises/__init__.py; tests/test_exercises.py proves every entry: the stub
-counts as not attempted, the solution passes, and each known mistake is caught with its own sentence. About ten mistakes
-an exercise; `slips` writes them as changes of the solution.
+The codes behind the words, and a codebook to mend, are in `words_to_images_draw.py`; what is asked of the reader in
+`words_to_images_questions.py`.
 """
 
 import torch
 
-from course_lib.exercises import Exercise, Investigation, questions
-from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, pulled
+from course_lib.exercises import Exercise
+from course_lib.exercises.probes import OTHER_SIZES, SINGLE, Case, narrowed, pulled, same
 from course_lib.exercises.slips import slips
 
 
-def my_words_to_images(x):
-    return x - x.mean(dim=-1, keepdim=True)
+def my_nearest(vectors, codes):
+    distances = (vectors[:, None] - codes).square().sum(dim=2)  # (N, K): of each vector to each code
+    return distances.argmin(dim=1)  # (N,)
 
 
-def rows(B=3, D=5, dtype=torch.float64):
-    """Vectors (B, D)."""
-    return (torch.randn(B, D, dtype=dtype),)
+def near(N=80, K=7, E=3, dtype=torch.float64):
+    """Vectors (N, E), and codes (K, E) of very different lengths."""
+    codes = torch.randn(K, E) * torch.linspace(0.3, 2.5, K)[torch.randperm(K)][:, None]
+    return torch.randn(N, E).to(dtype), codes.to(dtype)
 
 
-EXERCISES = [
-    Exercise(
-        title="TO BE WRITTEN",
-        solution=my_words_to_images,
-        returns="the rows without their means, (B, D)",
-        cases=(
-            Case(rows, "The shape is right, the numbers are not: the mean is over the width, one for each row."),
-            Case(lambda: rows(1, 7), OTHER_SIZES),
-            Case(rows, NO_GRADIENT, ask=pulled),
-            Case(lambda: rows(dtype=torch.float32), SINGLE),
+NEAREST = Exercise(
+    title="The nearest code",
+    solution=my_nearest,
+    returns="for each vector the place of a code, whole numbers (N,)",
+    cases=(
+        Case(
+            near,
+            narrowed(
+                (
+                    lambda given: (given["vectors"][:1, :1], given["codes"][:2, :1]),
+                    "With one vector and two codes of one number it is wrong already: the place, 0 or 1, of the code "
+                    "that lies nearer.",
+                ),
+                (
+                    lambda given: (given["vectors"][:1], given["codes"]),
+                    "With one number a vector it is right, with several it is wrong: squared differences, added up.",
+                ),
+                otherwise="One vector is right, several are not: each has a nearest code of its own.",
+            ),
         ),
-        hints=(
-            "Which dimension is the width?",
-            "x.mean(dim=-1) is one number for each row, (B,).",
-            "With keepdim=True it is (B, 1), and can be taken from x.",
-        ),
-        mistakes=slips("""
-            x.mean(dim=-1, keepdim=True) -> x.mean()
-                You take one mean of all rows: each row has its own.
-            dim=-1 -> dim=0
-                You take the mean over the batch: it is over the width.
-            x - x.mean(dim=-1, keepdim=True) -> x.mean(dim=-1, keepdim=True).expand_as(x)
-                This is the mean itself. What is left without it is asked for.
-            x - x -> x + x
-                You add the mean: take it away.
-            .mean( -> .sum(
-                You take the sum away, not the mean.
-            .mean(dim=-1, keepdim=True) -> .median(dim=-1, keepdim=True).values
-                You take the median for the mean.
-            x - x.mean(dim=-1, keepdim=True) -> (x - x.mean(dim=-1, keepdim=True)).abs()
-                The signs are lost: a number below the mean stays negative.
-            x - x.mean(dim=-1, keepdim=True) -> (x - x.mean(-1, True)) / x.std(-1, keepdim=True)
-                You divide by the spread as well: only the mean goes.
-        """),
+        Case(lambda: near(1, 4, 2), OTHER_SIZES),
+        Case(lambda: near(3, 9, 5), "Where there are more codes than vectors it is wrong."),
+        Case(lambda: near(6, 1, 4), "With a single code it is wrong: that is nearest to every vector."),
+        Case(lambda: near(dtype=torch.float32), SINGLE),
     ),
-]
-
-QUIZ = questions("""
-    what_is_words_to_images: TO BE WRITTEN: which question does only somebody answer who has understood it?
-    + The first answer
-        Why it is right. (Options are of equal length, and the right one stands at every place in turn.)
-    - The other answer
-        A mistake that somebody makes, in their words: why it is wrong, and what is true about it.
-    - The third answer
-        Another mistake. Each wrong one has its own reason.
-""")
-
-INVESTIGATIONS = [
-    Investigation(
-        name="what_moves_words_to_images",
-        question="TO BE WRITTEN: an open question, with its rubric?",
-        rubric=(
-            "I varied one thing, and nothing else",
-            "I ran it with three seeds at least",
-            "I wrote down before what would change my mind",
-        ),
-        answer="One answer among many.",
+    hints=(
+        "How far is each vector from each code? These are N times K numbers.",
+        "vectors[:, None] is (N, 1, E). Less codes, (K, E), it is (N, K, E): one difference for each pair.",
+        "Squares, added up over E, are (N, K). No root is needed: the nearest stays the nearest.",
+        ".argmin(dim=1) is the place of the smallest number in each row.",
     ),
-]
+    mistakes=slips("""
+        argmin(dim=1) -> argmax(dim=1)
+            You take the code that is farthest away.
+        argmin(dim=1) -> argmin(dim=0)
+            You give each code its nearest vector, (K,). Asked is the nearest code of each vector, (N,).
+        (vectors[:, None] - codes).square().sum(dim=2) -> -vectors @ codes.T
+            You take the largest dot product. There a long code wins over a near one: the codes' own squares belong in.
+        (vectors[:, None] - codes).square().sum(dim=2) -> -vectors @ (codes / codes.norm(dim=1, keepdim=True)).T
+            You take the smallest angle. A code in the same direction may lie far away.
+        (vectors[:, None] - codes).square().sum(dim=2) -> codes.square().sum(dim=1) - vectors @ codes.T
+            You forgot the 2 of the mixed term: |z - e|^2 is |z|^2 - 2 z.e + |e|^2.
+        (vectors[:, None] - codes).square().sum(dim=2) -> codes.square().sum(dim=1) + 2 * vectors @ codes.T
+            The mixed term has the wrong sign: |z - e|^2 is |z|^2 - 2 z.e + |e|^2.
+        (vectors[:, None] - codes).square().sum(dim=2) -> codes.norm(dim=1) - 2 * vectors @ codes.T
+            |z - e|^2 is |z|^2 - 2 z.e + |e|^2. You add the length of a code, and not its square.
+        .square().sum(dim=2) -> .abs().sum(dim=2)
+            You add up absolute differences. Square them.
+        .square().sum(dim=2) -> .abs().amax(dim=2)
+            You compare the largest difference alone. Add up the squares of all E.
+        .square().sum(dim=2) -> .sum(dim=2)
+            You forgot to square: differences up and down cancel.
+        .square().sum(dim=2) -> .sum(dim=2).square()
+            You add up before you square, so differences up and down cancel.
+        return distances.argmin(dim=1) -> return distances.min(dim=1).values
+            Those are the distances. Asked is which code it is: argmin.
+        return distances.argmin(dim=1) -> return codes[distances.argmin(dim=1)]
+            Those are the codes themselves, (N, E). Asked is which they are, (N,).
+        return distances.argmin(dim=1) -> return distances.argsort(dim=1)
+            Those are all codes in the order of their distance, (N, K). The first of each row is asked for.
+        return distances.argmin(dim=1) -> return torch.nn.functional.one_hot(distances.argmin(dim=1), len(codes))
+            That is one-hot, (N, K). Asked are the places themselves, (N,).
+        argmin(dim=1) -> argmin()
+            You look for the smallest of all N K numbers. Each vector has a nearest code: dim=1.
+        argmin(dim=1) -> argmin(dim=1, keepdim=True)
+            Yours is (N, 1). Leave out keepdim.
+        argmin(dim=1) -> argmin(dim=1).to(codes)
+            Your places are floats. An embedding is looked up by whole numbers.
+        argmin(dim=1) -> argmin(dim=1) + 1
+            You count codes from 1. The first is code 0.
+    """),
+)
+
+
+def my_straight_through(vectors, chosen):
+    return vectors + (chosen - vectors).detach()  # what is detached is a constant: the slope by vectors is 1
+
+
+def pairs(N=5, E=4, dtype=torch.float64):
+    """Vectors and the codes that were chosen for them, both (N, E), no number near 0."""
+    return tuple((0.5 + torch.rand(N, E)).mul(torch.randn(N, E).sign()).to(dtype) for _ in range(2))
+
+
+def which_way_back(answer, solution, arguments):
+    """Which of the two gradients is wrong."""
+    (to_vectors, to_chosen), (right, none) = (pulled(one, *arguments) for one in (answer, solution))
+    if not same(to_vectors, right):
+        return "Forward it is right, backward it is not: `vectors` gets the gradient of the result, unchanged."
+    return "Forward it is right, and so is the gradient by `vectors`. By `chosen` there is to be none."
+
+
+STRAIGHT_THROUGH = Exercise(
+    title="Straight through",
+    solution=my_straight_through,
+    returns="`chosen` on the way forward, (N, E)",
+    cases=(
+        Case(pairs, "Forward it is wrong: the result is `chosen`, number for number."),
+        Case(pairs, which_way_back, pulled),
+        Case(lambda: pairs(1, 1), OTHER_SIZES),
+        Case(lambda: pairs(1, 3), which_way_back, pulled),
+        Case(lambda: pairs(dtype=torch.float32), SINGLE),
+    ),
+    hints=(
+        "Write `chosen` as `vectors` plus something. What is that something?",
+        "vectors + (chosen - vectors) is `chosen`. What is its gradient by `vectors`, and what should it be?",
+        "x.detach() has the numbers of x and no gradient: it counts as a constant.",
+        "Detach what is in the brackets, and only that.",
+    ),
+    mistakes=slips("""
+        vectors + (chosen - vectors).detach() -> chosen
+            What you return is `chosen`, and no gradient reaches `vectors`. (In vectors + (chosen - vectors), without
+            detach, the two cancel.)
+        vectors + (chosen - vectors).detach() -> vectors
+            Forward `vectors` comes out of yours. It has to be `chosen`, for the decoder may see nothing but codes.
+            (In chosen + (vectors - chosen).detach() the two are exchanged.)
+        vectors + (chosen - vectors).detach() -> vectors.detach() + (chosen - vectors).detach()
+            All of yours is detached: no gradient goes anywhere. One `vectors` has to stay as it is.
+        vectors + (chosen - vectors).detach() -> vectors.detach() + chosen - vectors
+            You detached the other `vectors`: now its gradient has the wrong sign, and `chosen` gets one too.
+        vectors + (chosen - vectors).detach() -> chosen.detach() + vectors.detach() - vectors
+            Forward it is right, and the gradient by `vectors` has the wrong sign.
+        vectors + (chosen - vectors).detach() -> chosen + vectors - vectors.detach()
+            `chosen` gets a gradient too. Here it is a constant: codes are learned by the quantiser's loss.
+        chosen - vectors -> vectors - chosen
+            The difference has the wrong sign: vectors + (vectors - chosen) is not `chosen`.
+        vectors + (chosen - vectors).detach() -> (vectors + chosen) / 2
+            You return the mean of both. Forward it is `chosen` alone.
+        vectors + (chosen - vectors).detach() -> vectors + chosen.detach()
+            You add `chosen` itself. Add what it differs by: chosen - vectors.
+        vectors + (chosen - vectors).detach() -> (chosen - vectors).detach()
+            That is the difference alone. It is added to `vectors`.
+        vectors + (chosen - vectors).detach() -> 2 * vectors + (chosen - 2 * vectors).detach()
+            Forward it is right, and the gradient is twice what it should be.
+        vectors + (chosen - vectors).detach() -> (vectors + chosen) / 2 + ((chosen - vectors) / 2).detach()
+            Half of the gradient goes to `vectors` and half to `chosen`. All of it goes to `vectors`.
+        vectors + (chosen - vectors).detach() -> vectors * (chosen / vectors).detach()
+            Forward it is right. Backward you multiply by chosen / vectors: a constant must be added, not multiplied.
+    """),
+)
+
+
+def my_quantiser_loss(vectors, chosen, commitment):
+    codes_move = (chosen - vectors.detach()).square().mean()  # the vectors are constants
+    vectors_move = (vectors - chosen.detach()).square().mean()  # the codes are
+    return codes_move + commitment * vectors_move
+
+
+def quantised(N=5, E=4, commitment=0.4, dtype=torch.float64):
+    """Vectors and the codes chosen for them, (N, E), and a factor."""
+    return torch.randn(N, E).to(dtype), torch.randn(N, E).to(dtype), commitment
+
+
+def which_gradient(answer, solution, arguments):
+    """Which of the two gradients is wrong."""
+    (to_vectors, to_chosen), (right, _) = (pulled(one, *arguments) for one in (answer, solution))
+    if not same(to_vectors, right):
+        return (
+            "The number is right, its gradient by `vectors` is not: it comes from the second term, times `commitment`."
+        )
+    return "The number is right, its gradient by `chosen` is not: it comes from the first term, and from it alone."
+
+
+QUANTISER_LOSS = Exercise(
+    title="The quantiser's loss",
+    solution=my_quantiser_loss,
+    returns="one number, a tensor without dimensions",
+    cases=(
+        Case(
+            quantised,
+            narrowed(
+                (
+                    lambda given: (given["vectors"][:1, :1], given["chosen"][:1, :1], 0.0),
+                    "With one number and commitment = 0 it is wrong already: the square of the difference.",
+                ),
+                (
+                    lambda given: (given["vectors"], given["chosen"], 0.0),
+                    "With one number it is right, with several it is wrong: the mean over all N E of them.",
+                ),
+                otherwise="With commitment = 0 it is right, with another it is wrong: so many times the second term.",
+            ),
+        ),
+        Case(quantised, which_gradient, pulled),
+        Case(lambda: quantised(1, 1, 0.25), OTHER_SIZES),
+        Case(lambda: quantised(3, 2, 0.0), "With commitment = 0 nothing pulls `vectors`: there it is wrong.", pulled),
+        Case(lambda: quantised(commitment=1.5), "With a commitment above 1 it is wrong."),
+        Case(lambda: quantised(dtype=torch.float32), SINGLE),
+    ),
+    hints=(
+        "Both terms are the mean square of one difference. What differs is who has to move.",
+        "sg in the formula is x.detach(): the same numbers, and no gradient.",
+        "In the first term the vectors stay: (chosen - vectors.detach()).square().mean() moves the codes alone.",
+        "In the second the codes stay. It counts `commitment` times.",
+    ),
+    mistakes=slips("""
+        vectors.detach() -> vectors
+        chosen.detach() -> chosen
+            Nothing is detached in yours: both terms move both. In each of them one side is a constant.
+        return codes_move -> return codes_move.detach()
+        commitment * vectors_move -> commitment * vectors_move.detach()
+            All of yours is detached, or made a number by .item(): nothing can be learned from it.
+        return codes_move + commitment * vectors_move -> return commitment * codes_move + vectors_move
+            The number is right, and the terms have exchanged their parts: `commitment` belongs to the term that moves
+            `vectors`, the one in which `chosen` is detached.
+        (chosen - vectors.detach()) -> (chosen.detach() - vectors)
+            You detach `chosen` in both terms: the codes learn nothing. In the first term `vectors` is the constant.
+        (vectors - chosen.detach()) -> (vectors.detach() - chosen)
+            You detach `vectors` in both terms: the encoder is not pulled. In the second term `chosen` is the constant.
+        chosen.detach() -> chosen
+            Your second term moves the codes as well: detach `chosen` there.
+        vectors.detach() -> vectors
+            Your first term moves the vectors as well: detach `vectors` there.
+        commitment * vectors_move -> vectors_move
+            You left out `commitment`: the second term counts so many times.
+        commitment * vectors_move -> 0.25 * vectors_move
+            You wrote 0.25 into the code. It is handed in as `commitment`.
+        codes_move + commitment * vectors_move -> codes_move
+            Yours is the mean square once, where it is 1 + commitment times that: the first term counts once, and
+            `commitment` times the second is added. Is the second missing, or is the first less than once?
+        codes_move + commitment * vectors_move -> commitment * vectors_move
+            The first term is missing: the mean square that moves the codes.
+        codes_move + commitment * vectors_move -> codes_move - commitment * vectors_move
+            You take the second term away. Both are to become small: add it.
+        .square().mean() -> .square().sum()
+            You add up over all numbers. Take the mean.
+        .square().mean() -> .square().sum(dim=1).mean()
+            You add up the E numbers of a vector and take the mean over vectors. Here it is the mean over all N E.
+        .square().mean() -> .square().mean(dim=1)
+            You return a number for each vector. One number is asked for.
+        .square().mean() -> .mean()
+            You forgot to square: differences up and down cancel.
+        .square().mean() -> .abs().mean()
+            You take absolute differences. Square them.
+        .square().mean() -> .mean().square()
+            You take the mean before you square, so differences up and down cancel.
+        .square().mean() -> .square().mean().sqrt()
+            You take the root. The mean square has none.
+        .square().mean() -> .square().mean() / 2
+            You take half of it. The means of the squares are asked for.
+    """),
+)
+
+EXERCISES = [NEAREST, STRAIGHT_THROUGH, QUANTISER_LOSS]

@@ -1,0 +1,272 @@
+"""Lesson 18, codes behind words, written one by one; and dead codes to mend that are all woken at one place.
+
+The notebook holds the broken function word for word, under the name of its exercise.
+"""
+
+from collections import Counter
+
+import torch
+
+from course_lib.exercises import Exercise
+from course_lib.exercises.probes import OTHER_SIZES, SINGLE, Case, fresh, same
+from course_lib.exercises.slips import slips
+
+LESSON = "words_to_images"
+
+
+def my_draw(model, words, n, n_words):
+    row = words
+    for _ in range(n):
+        logits = model(row)[:, -1]  # (B, V + K): what comes behind the row
+        best = logits[:, n_words:].argmax(dim=1, keepdim=True)  # (B, 1): a code, from 0, and never a word
+        row = torch.cat([row, best + n_words], dim=1)
+    return row[:, words.shape[1] :] - n_words  # (B, n)
+
+
+def one_by_one(logits, table):
+    """A small model: what comes next hangs on every token of the row and on its place. (B, T) -> (B, T, V + K)."""
+
+    def model(row):
+        places = torch.arange(1, row.shape[1] + 1, dtype=table.dtype)[:, None]
+        read = (table[row] * torch.cos(places * torch.arange(1, table.shape[1] + 1))).cumsum(dim=1)  # (B, T, D)
+        return torch.tanh(read) @ logits[1:] + logits[0]
+
+    return model
+
+
+def names(B=5, T=3, V=7, K=8, n=6, D=16):
+    """Words (B, T), n, V, and the two tables of a model that would rather write a word than any code."""
+    logits = torch.randn(D + 1, V + K, dtype=torch.float64)
+    logits[0, :V] += 20.0
+    logits[0, V:] = -20.0
+    return torch.randint(V, (B, T)), n, V, logits, torch.randn(V + K, D, dtype=torch.float64)
+
+
+def written(answer, words, n, n_words, logits, table):
+    """For `Case.ask`: the codes that are drawn with this model."""
+    return answer(one_by_one(logits, table), words, n, n_words)
+
+
+def which_code(answer, solution, arguments):
+    """With how few names and codes it goes wrong already."""
+    words, n, n_words, *tables = arguments
+    for easy, said in (
+        (
+            (words[:1], 1),
+            "The first code of a single name is wrong already: the best code by the logits of the row's last place, "
+            "counted from 0. Nothing is drawn at random.",
+        ),
+        ((words, 1), "One name is right, several are not: each has its own best code."),
+        ((words, 2), "The first code is right, the second is not: what does the model read before it?"),
+    ):
+        given = (*easy, n_words, *tables)
+        if not same(written(answer, *fresh(given)), written(solution, *fresh(given))):
+            return said
+    return f"Two codes are right, {n} are not: each is read, with all before it, before the next one is chosen."
+
+
+def all_at_once(model, words, n, n_words):
+    """The n best codes for the first place."""
+    return model(words)[:, -1, n_words:].topk(n, dim=1).indices
+
+
+DRAW = Exercise(
+    lesson=LESSON,
+    title="Codes behind words",
+    solution=my_draw,
+    returns="the codes of each image, whole numbers (B, n) from 0",
+    cases=(
+        Case(names, which_code, written),
+        Case(lambda: names(1, 1, 1, 3, 1), OTHER_SIZES, written),
+        Case(lambda: names(2, 6, 30, 5, 4), "With more words than codes it is wrong.", written),
+        Case(lambda: names(3, 2, 4, 1, 3), "With a single code it is wrong: that code, n times.", written),
+    ),
+    hints=(
+        "It is the loop that writes text, lesson 07. What is different about the tokens that may come?",
+        "model(row)[:, -1] is what comes behind the row, (B, V + K). The codes are its last K numbers.",
+        "logits[:, n_words:].argmax(dim=1, keepdim=True) counts codes from 0. Which token is that in the row?",
+        "row = torch.cat([row, best + n_words], dim=1), n times. At the end cut off the words, and count from 0 again.",
+    ),
+    mistakes=(
+        (all_at_once, "You take the n best codes for the first place. Each code has to be read before the next."),
+        *slips("""
+        logits[:, n_words:].argmax -> logits.argmax
+        best + n_words -> best
+            You take the best of all tokens, and that can be a word. Only a code may stand here: logits[:, n_words:].
+        logits = model(row)[:, -1] -> logits = model(row)[:, -1].index_fill(1, torch.arange(n_words), 0.0)
+        logits[:, n_words:].argmax -> logits.argmax
+        best + n_words -> best
+            You make the logits of words 0. Where those of all codes are below 0 a word still wins: minus infinity.
+        model(row) -> model(words)
+            You ask each time what comes behind the words alone, so the same code comes n times: hand the whole row to
+            the model, and take the logits of its last place.
+        [row, best + n_words] -> [row, best]
+        :] - n_words -> :]
+            You append the code as it is. In the row code 0 is token n_words: else it is read as a word.
+        [:, -1] -> [:, 0]
+            You take the logits of the first place. What comes next stands at the last one: [:, -1].
+        :] - n_words -> :]
+            Your codes are tokens of the row still. Counted from 0 they are n_words less.
+        return row[:, words.shape[1] :] - n_words -> return row
+            You return the row. Asked are its codes, without the words, from 0.
+        return row[:, words.shape[1] :] - n_words -> return torch.cat([words, row[:, words.shape[1] :] - n_words], 1)
+            You return the words too. Asked are the codes alone.
+        return row[:, words.shape[1] :] - n_words -> return best
+            You return the last code alone. All n are asked for.
+        model(row) -> model(row[:, -1:] if row.shape[1] > words.shape[1] else row)
+            The model reads the last code alone. Without a cache it knows nothing of what stood before: the whole row.
+        model(row) -> model(row[:, words.shape[1] :] if row.shape[1] > words.shape[1] else row)
+            Behind the first code the model reads the codes alone. Then it does not know the name any more.
+        [row, best + n_words] -> [best + n_words, row]
+            You put the new code before the row. It stands behind.
+        .argmax(dim=1, keepdim=True) -> [:1].argmax(dim=1, keepdim=True).expand(len(row), -1)
+            All names get the codes of the first. Each has its own.
+        argmax -> argmin
+            You take the worst code.
+        logits[:, n_words:] -> logits[:, n_words + 1 :]
+            You leave out a code: the first is token n_words, behind words 0 to n_words - 1.
+        range(n) -> range(n + 1)
+            You write one code too many.
+        range(n) -> range(n - 1)
+            You write one code too few.
+        range(n): -> range(n - words.shape[1]):
+            n counts the codes alone. You took off the words.
+    """),
+    ),
+)
+
+
+def broken_revive(codes, share, vectors):
+    """Codes (K, E), the dead ones put where vectors are, (N, E), no two of them alike, and at least so many.
+
+    share (K,): how often each code is chosen, 1 where all are alike; below 0.03 a code is dead.
+    """
+    codes = codes.clone()
+    dead = (share < 0.03).nonzero().flatten()  # which ones
+    drawn = torch.randint(len(vectors), (1,))  # where they go
+    codes[dead] = vectors[drawn]
+    return codes
+
+
+def mended_revive(codes, share, vectors):
+    codes = codes.clone()
+    dead = (share < 0.03).nonzero().flatten()  # which ones
+    drawn = torch.randperm(len(vectors))[: len(dead)]  # where they go: no vector twice
+    codes[dead] = vectors[drawn]
+    return codes
+
+
+def codebook(living=6, dead=14, N=22, E=3, dtype=torch.float64):
+    """Codes of which so many are dead and lie far away, how often each is chosen, and vectors."""
+    shares = torch.cat([torch.rand(living) + 0.5, 0.029 * torch.rand(dead)])
+    shares[:living][:1], shares[living:][:2] = 0.05, 0.0  # one is just alive, two are never chosen
+    codes = torch.cat([torch.randn(living, E), 50 + torch.randn(dead, E)])
+    order = torch.randperm(living + dead)
+    return codes[order].to(dtype), shares[order].to(dtype), torch.randn(N, E).to(dtype)
+
+
+def lies(code, own, others, vectors):
+    """Where a code lies now, in words."""
+    for place, points in (("where it was", own[None]), ("on a vector", vectors), ("on a living code", others)):
+        if (points == code).all(dim=1).any():
+            return place
+    if ((vectors - code).norm(dim=1) < 0.1).any():
+        return "near a vector"
+    return "near where it was" if (own - code).norm() < 0.5 else "elsewhere"
+
+
+def places(answer, codes, share, vectors):
+    """For `Case.ask`: where living codes and dead ones lie afterwards, in words; what is no codebook, as it is."""
+    found, dead = answer(codes, share, vectors), share < 0.03
+    if not isinstance(found, torch.Tensor) or (found.shape, found.dtype) != (codes.shape, codes.dtype):
+        return found
+    told = []
+    for name, which in (("living", ~dead), ("dead", dead)):
+        counts = Counter(
+            lies(found[i], codes[i], codes[~dead & (torch.arange(len(codes)) != i)], vectors)
+            for i in which.nonzero().flatten()
+        )
+        told += [f"{name}: {count} {place}" for place, count in sorted(counts.items())]
+    different = len(found[dead].unique(dim=0))
+    return "; ".join(
+        [*told, {int(dead.sum()): "each alone", 1: "all on one place"}.get(different, "some on one place")]
+    )
+
+
+def form(answer, codes, share, vectors):
+    """For `Case.ask`: zeros where the result has numbers, for where a code is put may be drawn."""
+    found = answer(codes, share, vectors)
+    return 0 * found if isinstance(found, torch.Tensor) else found
+
+
+def where_they_lie(answer, solution, arguments):
+    """What is wrong about the places."""
+    return f"Where codes lie after yours: {places(answer, *arguments)}. It should be: {places(solution, *arguments)}."
+
+
+REVIVE = Exercise(
+    lesson=LESSON,
+    title="Find the bug: codes that are woken at one place",
+    solution=mended_revive,
+    returns="the codes, those that were dead at other places, (K, E)",
+    cases=(
+        Case(codebook, "A codebook is K codes of E numbers.", form),
+        Case(codebook, where_they_lie, places),
+        Case(lambda: codebook(5, 0, 4), "Where no code is dead it is wrong: all stay."),
+        Case(
+            lambda: codebook(4, 1, 1),
+            "With one dead code and one vector it is wrong: that code becomes the vector, the others stay.",
+        ),
+        Case(lambda: codebook(3, 11, 11), where_they_lie, places),
+        Case(lambda: codebook(0, 4, 9, 1), "Where all codes are dead it is wrong: all move.", places),
+        Case(lambda: codebook(2, 1, 1, dtype=torch.float32), SINGLE),
+    ),
+    stub=broken_revive,
+    hints=(
+        "Three codes are dead. Print the codes before and afterwards. Where do the three lie?",
+        "Of several codes at one place argmin takes the first. What becomes of the others, and of all other vectors?",
+        "`drawn` has one number, and vectors[drawn], (1, E), is written to every dead code. How many are needed?",
+        "torch.randperm(len(vectors)) is every place once, in a random order. Take as many as there are dead codes.",
+    ),
+    mistakes=slips("""
+        torch.randperm(len(vectors))[: len(dead)] -> torch.randint(len(vectors), (1,))
+            The bug is still there: all dead codes lie on one vector. The first of equals is chosen, and until it has
+            moved the others are as dead as before. Then they crowd around one place, and the rest of the vectors has
+            none of them.
+        torch.randperm(len(vectors))[: len(dead)] -> torch.randint(len(vectors), (len(dead),))
+            Some of your dead codes share a vector: one that was drawn must not be drawn again. (The library does draw
+            again, and there thousands of vectors wait for a few codes. Here they are few.)
+        codes[dead] = vectors[drawn] -> codes[dead] = vectors.mean(dim=0)
+            You put all dead codes on the mean of the vectors. There is no vector there, and they are still alike.
+        codes[dead] = vectors[drawn] -> codes[dead] = codes[dead] + 0.01 * torch.randn_like(codes[dead])
+            You shake the dead codes a little where they lie. No vector is near, so they stay dead.
+        codes[dead] = vectors[drawn] -> codes[dead] = 5 + torch.randn_like(codes[dead])
+            You put dead codes where no vector is. There, drawn at random or not, nothing will choose them: on vectors.
+        codes[dead] = vectors[drawn] -> codes[dead] = vectors[drawn] + 1e-3 * torch.randn_like(vectors[drawn])
+            You add noise to the vectors. That would do no harm, and is not asked for: on a vector, each on its own.
+        codes[dead] = vectors[drawn] -> codes[: len(dead)] = vectors[drawn]
+            You overwrite the first codes. The dead ones may stand anywhere: codes[dead].
+        share < 0.03 -> share >= 0.03
+            You move the codes that live, and leave the dead ones.
+        share < 0.03 -> share <= 0
+            You move only codes that are never chosen. Below 0.03 a code is dead.
+        share < 0.03 -> share < 0.3
+            You move a code that is chosen seldom, and is not dead: below 0.03.
+        (share < 0.03) -> (share < 2)
+            You move all codes. Those that live stay where they are.
+        .nonzero().flatten() -> .nonzero().flatten()[:1]
+            You move one code. All that are dead move.
+        codes[dead] = vectors[drawn] -> codes[dead] = codes[share >= 0.03][:1]
+            You put the dead codes on one that lives. Of two equal codes argmin takes the first: no gain.
+        return codes -> return torch.cat([codes[share >= 0.03], codes[dead]])
+            You return the living codes first. Each stays at its own number, for the numbers are what is written.
+        return codes -> return codes[dead]
+            You return the dead codes alone. All K are asked for, each at its own number.
+        return codes -> return vectors
+            You return the vectors. Asked are the codes.
+        codes[dead] = vectors[drawn] -> pass
+            Nothing moves in yours.
+    """),
+)
+
+EXERCISES = [DRAW, REVIVE]
