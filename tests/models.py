@@ -36,7 +36,9 @@ from course_lib.language.gpt import GPT
 from course_lib.multimodal.captions import Captioner
 from course_lib.multimodal.clip import CLIP, ImageTower, TextTower
 from course_lib.multimodal.one_stream import OneStream, WordsAndImage
+from course_lib.multimodal.quantiser import Quantiser
 from course_lib.multimodal.two_streams import CoLayer, OtherBlock, TwoStreams
+from course_lib.multimodal.vq_vae import VQVAE
 from course_lib.recurrent.language_model import CharRNN
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
@@ -153,7 +155,7 @@ OWN_CASES = {
     RNN, CharRNN, AdditiveAttention, ConcatAttention, DotAttention, GeneralAttention, SelfAttention, MultiHead, Block,
     SinusoidalPositions, LearnedPositions, RelativeBias, LinearBias, Transformer, GPT, decoder.Decoder, Bert,
     Classifier, Tagger, MaskedWords, ConvNet, ConvStem, ViT, MaskedAutoencoder, LSTM, GRU, Queries, Anchors, DETR,
-    HeatMap, LearnedSearch, XLM,
+    HeatMap, LearnedSearch, XLM, Quantiser, VQVAE,
 }  # fmt: skip
 
 # PyTorch's own LSTM, which is not compiled: lesson 03's translator stands on it, and lesson 11's captioner.

@@ -63,6 +63,9 @@ from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.language.next_token import bits_per_token, next_token_loss, windows
 from course_lib.multimodal.captions import Captioner, share_inside
 from course_lib.multimodal.contrastive import contrastive_loss, diagonal
+from course_lib.multimodal.quantiser import Quantiser
+from course_lib.multimodal.vq_vae import VQVAE
+from course_lib.multimodal.words_then_codes import codes_loss, draw, nats, row_of
 from course_lib.multimodal.zero_shot import class_features, search, zero_shot
 from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, streams
 from course_lib.recurrent.lstm import GRU, LSTM
@@ -555,6 +558,30 @@ def captions(attention):
     assert all(p.grad.device == p.device for p in model.parameters())
     if attention:
         assert share_inside(weights, allowed(6, 6), (3, 3)).device == logits.device
+
+
+@case
+def vectors_as_codes():
+    layer = there(Quantiser, 7, 3)
+    backward(*layer(vectors(2, 5, 3))[::2], through=layer)
+    assert layer.share.device == layer.dead().device == layer.codes.device
+
+
+@case
+def images_as_codes():
+    model, images = there(VQVAE, 7, 3, 2, 2), vectors(2, 1, 8, 12)
+    model.loss(images).backward()
+    assert all(p.grad.device == p.device for p in model.parameters())
+    codes = model.encode(images)
+    assert model.paint(codes.view(2, 2, 3)).device == model.paint(ids(2, 4)).device == codes.device
+
+
+@case
+def words_and_then_codes():
+    model, rows = there(GPT, TINY), row_of(ids(2, 3), ids(2, 4), 5)
+    loss = codes_loss(model, rows, 4)
+    loss.backward()
+    assert nats(model, rows, 4).device == draw(model, ids(2, 3), 4, 5).device == loss.device
 
 
 @case

@@ -45,6 +45,9 @@ from course_lib.detection.set_loss import loss_given
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.multimodal.contrastive import contrastive_loss
+from course_lib.multimodal.quantiser import Quantiser
+from course_lib.multimodal.vq_vae import VQVAE
+from course_lib.multimodal.words_then_codes import codes_loss
 from course_lib.recurrent.language_model import CharRNN
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
@@ -372,6 +375,41 @@ def test_masked_patches():
             return [self.model(images, seen), self.model.loss(images, seen)[None], self.model.vit(images)]
 
     compiles(Painted().double(), *[(vectors(b, 1, 6, 6), draw_seen(b, 9, 0.6)) for b in SIZES])
+
+
+def test_vectors_and_images_as_codes():
+    """Also while shares are counted: what is counted is no answer, and it is counted."""
+
+    class Coded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = VQVAE(7, 3, 2, 2)
+
+        def forward(self, images):
+            return [*self.model(images), self.model.loss(images)[None]]
+
+    for run, inputs in (
+        (Quantiser(7, 3).double(), [(vectors(b, 5, 3),) for b in SIZES]),
+        (Coded().double(), [(vectors(b, 1, 12, 16),) for b in SIZES]),
+    ):
+        compiles(run, *inputs)
+        share = dict(run.named_buffers()).popitem()[1]
+        assert not torch.equal(share, torch.ones_like(share))
+
+
+def test_the_loss_of_codes_behind_words():
+    model = GPT(GPTConfig(11, 13, 6, 2, 1)).double()
+    rows = [(torch.randint(11, (b, 12)),) for b in SIZES]
+
+    class Asked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, rows):
+            return [codes_loss(self.model, rows, 4)]
+
+    compiles(Asked(), *rows)
 
 
 def test_masked_loss():
