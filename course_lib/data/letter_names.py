@@ -6,7 +6,6 @@ asked = "capital q with acute"  # no typeface has one: a name is made of parts
 A Latin letter from A to Z, small or capital, with one of `marks()` or none, in one of `glyphs`' sixteen typefaces.
 """
 
-import random
 from collections import Counter
 from functools import cache
 from typing import NamedTuple
@@ -75,11 +74,6 @@ def named(split: str | None) -> Named:
     images, rows = _rows(split)
     place = {name: n for n, name in enumerate(names())}
     return Named(images, torch.tensor([place[name_of(row)] for row in rows]), rows)
-
-
-def without_face(texts: list[str], share: float, draws: random.Random) -> list[str]:
-    """The same texts; from this share of them, drawn at random, the typeface is left out: "small e with acute"."""
-    return [text.partition(" in ")[0] if draws.random() < share else text for text in texts]
 
 
 def _rows(split: str | None) -> tuple[Tensor, list[Glyph]]:
