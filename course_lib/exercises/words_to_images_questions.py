@@ -1,8 +1,8 @@
-"""Lesson 18, what is asked: the questions of the quiz, and how many codes an image needs."""
+"""Lesson 18, what is asked: the questions of the quiz, and how many codes there should be."""
 
 from dataclasses import replace
 
-from course_lib.exercises import questions
+from course_lib.exercises import Investigation, questions
 
 LESSON = "words_to_images"
 
@@ -68,3 +68,65 @@ _ASKED = questions("""
         Yes: then it can be put together from other images. That is what names kept back are for.
 """)  # noqa: E501
 QUIZ = [replace(one, lesson=LESSON) for one in _ASKED]
+
+HOW_MANY = Investigation(
+    "how_many_codes",
+    lesson=LESSON,
+    question="How many codes should there be? With more of them a place of an image can be told more finely, and the "
+    "GPT has more to choose from at each step. Vary the number of codes, or the number of places, but not both. Two "
+    "measures: how well an image is painted from its own codes, and how well the GPT draws a new name with them. "
+    "Write down first which number is best by each. Do the two agree? Then measure.",
+    rubric=(
+        "I varied the number of codes, or that of places, and nothing else: the same images, names, steps and sizes.",
+        "I measured painting and drawing apart, on the same letters, and let the two disagree.",
+        "I judged drawings as images, and did not compare nats between codebooks: they have other things to guess.",
+        "I counted how many codes are in use, for a codebook of which half is dead is a smaller one.",
+        "I looked at letter, mark and whole name by themselves, to see what it is that codes lose.",
+        "I compared with a rule that learns nothing, such as a mark cut out of another letter and pasted on.",
+        "I used three seeds at least, each with a codebook and a GPT of its own, and show the range.",
+        "I chose on names of validation, and left those of the test alone.",
+        "I wrote down before what would change my mind.",
+    ),
+    answer="""
+        **The question.** What a codebook loses no GPT can draw, so painting is the upper limit. But a code that is
+        chosen seldom is also met seldom, behind words, in training. I asked whether there can be too many.
+
+        **The prediction.** Painting gets better with every code that is added. Drawing gets better at first, and worse
+        with many codes.
+
+        **What came out.** 16 codes an image (4 x 4 places, smaller than in the lesson, to be quick), 400 steps for the
+        VQ-VAE, 400 for a GPT of width 64, temperature 0.5; 250 letters of validation names; three seeds, mean and
+        (range). Right is what the nearest real letter of training and validation names has in common with the one
+        asked for.
+
+        | codes | square error, painted | right, painted | right, drawn | mark right, drawn |
+        |--:|:--|:--|:--|:--|
+        | 32 | 0.0132 (0.0129 to 0.0138) | 0.38 (0.35 to 0.43) | 0.18 (0.13 to 0.20) | 0.22 (0.17 to 0.24) |
+        | 128 | 0.0124 (0.0119 to 0.0131) | 0.45 (0.43 to 0.48) | 0.20 (0.18 to 0.21) | 0.26 (0.23 to 0.27) |
+        | 512 | 0.0108 (0.0101 to 0.0113) | 0.51 (0.48 to 0.54) | 0.20 (0.15 to 0.24) | 0.24 (0.19 to 0.28) |
+
+        Of 512 codes 456 to 483 are in use, of the others at most one is dead.
+
+        **So.** Half of the prediction held. Painting gets better, mostly by marks: 0.41 (0.39 to 0.45) of them survive
+        32 codes, 0.52 (0.50 to 0.54) survive 512; of the letters 0.90 (0.90 to 0.90) and 0.96 (0.94 to 0.98).
+        Drawing does neither what I expected nor the contrary: the ranges overlap, and three seeds cannot tell these
+        codebooks apart. The letter is right in three drawings of four, with each of them; it is the mark that fails.
+        What is gained in painting is not drawn, and by these runs nothing is lost either.
+
+        **A rule was ahead of all of them.** The letter without its mark, in its typeface, and the mark cut from another
+        letter there, have 0.62 of these names right, more than any of these codebooks leaves even of the real letter.
+        It needs no codes, but has to be told what a mark is.
+
+        **A trap.** Nats an image rise with the number of codes: 15.4 (15.1 to 15.7), 20.2 (18.8 to 21.0) and 26.7 (24.6
+        to 28.6) for the same validation letters. That does not say that the GPT gets worse. A finer codebook says more
+        of an image, so there is more to be surprised by, and some of it nobody would see.
+
+        **What would change my mind.** With more seeds, or a longer training, a clear fall of right drawings at 512:
+        then there can be too many for so few images. A clear rise: then painting was the limit after all.
+
+        **What is not shown.** Other numbers of places, with the number of codes held: the row is longer then, and the
+        GPT gets as many more chances to err as to be exact. Equal seconds, larger GPTs, more than 400 steps. Whether a
+        VQ-VAE that is trained until it paints as well with 32 codes as another with 512 would change the drawing.
+    """,
+)
+INVESTIGATIONS = [HOW_MANY]
