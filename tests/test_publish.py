@@ -233,10 +233,14 @@ def test_the_table_of_minutes_is_made_from_what_was_measured(course):
     put(course, "01_a.ipynb")
     measured.store("01_a.ipynb", ENTRY | {"peak_mb": 1812})
     text = blocks.filled("a <!-- made:minutes -->x<!-- /made --> b")
-    assert "| [01_a](notebooks/01_a.ipynb) | 1.2 | 1,812 MB |" in text.splitlines()
+    assert "| [01_a](notebooks/01_a.ipynb) | 1.2 | 1,812 MB | | | |" in text.splitlines()
     assert "Measured on: 2 cores, a processor, PyTorch 2." in text.splitlines()
     assert text.startswith("a <!-- made:minutes -->\n") and text.endswith("\n<!-- /made --> b")
     assert blocks.filled(text) == text
+    put(course, "02_b.ipynb")
+    measured.store("02_b.ipynb", ENTRY)
+    both = "| [01_a](notebooks/01_a.ipynb) | 1.2 | 1,812 MB | [02_b](notebooks/02_b.ipynb) | 1.2 | 812 MB |"
+    assert both in blocks.filled(text).splitlines()
 
 
 def test_a_block_of_another_name_is_refused():
