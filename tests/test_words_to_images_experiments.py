@@ -20,6 +20,7 @@ from course_lib.vision.patches import patchify
 
 PLACES, CODES = recipe.PLACES, recipe.N_CODES
 JUDGED = {*recipe.Judged._fields}
+ROOT = Path(recipe.__file__).parents[2]
 
 
 def some(known, at):
@@ -82,7 +83,7 @@ def gradients(model, loss):
 
 
 def test_without_a_way_back_the_picture_tells_the_encoder_nothing(tiny):
-    """no_way_back: the same loss; its encoder has the gradient of the quantiser alone, its decoder that of both ways."""
+    """no_way_back: the same loss; its encoder has the quantiser's gradient alone, its decoder that of both ways."""
     model, images = recipe.vq_vae(0).double(), tiny["train"].images[:4].double()
     loss, usual = experiments.no_way_back(model, images), model.loss(images)
     assert_close(loss, usual)
@@ -198,7 +199,7 @@ def test_stored_codes_are_those_of_the_letters_learned_from(tiny, monkeypatch, c
 
 
 def test_what_drawings_are_worth(tiny, codes_model):
-    """worth: letters learned from are copies; those of new names are none, and nearer to the true letter than to any."""
+    """worth: letters learned from are copies; those of new names are not, and nearer to the true letter."""
     learned, new = tiny["train"], tiny["test"]
     found = experiments.worth(experiments.stored_codes(), learned)
     assert {*found} == {*JUDGED, "copied", "distance", "nearer to the true one"}
@@ -434,7 +435,8 @@ def test_a_learned_name_has_all_its_words_in_common_with_itself():
     known = some(named("train"), slice(None, None, 100))
     assert experiments.same_words(known).equal(known.images)
     new = some(named("test"), slice(None, None, 60))
-    images, words = experiments.same_words(new), dict(zip(map(bytes_of, named("train").images), named("train").texts))
+    images = experiments.same_words(new)
+    words = {bytes_of(image): text for image, text in zip(named("train").images, named("train").texts, strict=True)}
     for image, text in zip(images, new.texts, strict=True):
         own, other = {*text.split()}, {*words[bytes_of(image)].split()}
         assert len(own) - 2 <= len(own & other) < len(own)
@@ -463,7 +465,7 @@ def test_every_experiment_names_the_files_that_it_reads():
     every = [one for one in vars(experiments).values() if isinstance(one, Experiment) and one.slug == "words_to_images"]
     assert len(every) == 8
     for one in every:
-        assert one.cpus == ("default",) and all((Path(recipe.__file__).parents[2] / file).exists() for file in one.files)
+        assert one.cpus == ("default",) and all((ROOT / file).exists() for file in one.files)
     for name in ("names_drawn", "fewer_names", "rules", "no_face_told"):
         assert "data/checkpoints/letters_codes.safetensors" in getattr(experiments, name).files
 
