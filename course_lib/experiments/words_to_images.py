@@ -209,13 +209,6 @@ def best_of_eight(model: nn.Module, seed: int, several: int = 8, n: int = 150) -
     return found | {"any of them": right.any(dim=0).double().mean()}
 
 
-@experiment(each(part=[0.5]), THREE, HERE, STORED[:1])
-def fewer_names(seed, part):
-    """The share of new names drawn rightly by a GPT that learned from a part of the names with marks."""
-    model, _ = drawer(seed, part)
-    return worth(drawn(model, some_of("test").texts, 0.5, seed), some_of("test"))
-
-
 # --- who draws otherwise
 
 

@@ -282,7 +282,6 @@ LISTED = (
             "data/letter_names.py",
             "recipes/words_to_images.py",
         ),
-        to_be_written=True,
     ),
 )
 

@@ -500,7 +500,8 @@ def measured(name, model, known, codes_model):
         return {"test_nats": nats(model, rows, PLACES).mean().item() / PLACES}
     with torch.no_grad():
         if name == "letters_clip":
-            return {"test_found": (model(known.images, ids).argmax(dim=1) == torch.arange(len(ids))).double().mean()}
+            found = model(known.images, ids).argmax(dim=1) == torch.arange(len(ids))
+            return {"test_found": found.double().mean().item()}
         images = model.paint(model.encode(known.images))
     error = (images - known.images).square().mean().item()
     return {"test_error": error, "test_right": recipe.judged(images, known).right}
