@@ -462,7 +462,7 @@ def test_pace_gives_plain_numbers(tiny):
 
 def test_every_experiment_names_the_files_that_it_reads():
     every = [one for one in vars(experiments).values() if isinstance(one, Experiment) and one.slug == "words_to_images"]
-    assert len(every) == 8
+    assert len(every) == 7
     for one in every:
         assert one.cpus == ("default",) and all((ROOT / file).exists() for file in one.files)
     for name in ("names_drawn", "rules", "no_face_told"):
