@@ -141,7 +141,10 @@ def copied(codes: Tensor, known: Tensor) -> Tensor:
 
 
 def worth(codes: Tensor, asked: Named) -> dict:
-    """What drawings are worth: the shares of `judged`, and whether they are, or resemble most, what was learned."""
+    """What drawings are worth: the shares of `judged`, and whether they are, or resemble most, what was learned.
+
+    "nearer to the true one" means something for new names alone: a learned name's true image is among the learned.
+    """
     images = painted(load("letters_codes")[0], codes)
     to_learned, to_true = nearest(images, named("train").images)[1], (images - asked.images).flatten(1).norm(dim=1)
     return judged(images, asked)._asdict() | {
@@ -193,7 +196,7 @@ def names_drawn(seed):
 def best_of_eight(model: nn.Module, seed: int, several: int = 8, n: int = 150) -> dict:
     """Shares of new names drawn rightly: the first of eight drawings, the best by whom, and whether any is right."""
     asked, codes_model, clip = some_of("test", n, 1), load("letters_codes")[0], load("letters_clip")[0]
-    codes = torch.stack([drawn(model, asked.texts, seed=1000 * seed + again) for again in range(several)])  # (8, n, 16)
+    codes = torch.stack([drawn(model, asked.texts, seed=1000 * seed + again) for again in range(several)])  # (8, n, 64)
     images = torch.stack([painted(codes_model, some) for some in codes])
     words = word_ids(asked.texts)
     by = {
@@ -213,7 +216,7 @@ def best_of_eight(model: nn.Module, seed: int, several: int = 8, n: int = 150) -
 
 
 class Painter(nn.Module):
-    """Words in, one image out: the GPT's blocks read the name, and one matrix paints what the last word knows.
+    """Words in, one image out: the GPT's blocks read the name, and one matrix paints from the states of all of them.
 
     ids (B, T) -> logits (B, 1, 32, 32). Its best answer is the mean of all images that a name may mean.
     """
