@@ -3,6 +3,7 @@
 from course_lib.bert.bert import PUBLISHED, SMALL, Bert, BertConfig, begin, filled, mean_state, parameter_count
 from course_lib.bert.bert_heads import Classifier, Head, LayerMix, MaskedWords, SpanFinder, Tagger
 from course_lib.bert.bert_labels import IGNORED, best_span, first_pieces, label_loss
+from course_lib.bert.lean_bert import LEAN, LeanBert, LeanBertConfig, LeanWords, parts_of
 from course_lib.bert.masked_words import (
     KINDS,
     SHARE,
@@ -33,7 +34,11 @@ __all__ = [
     "Head",
     "IGNORED",
     "KINDS",
+    "LEAN",
     "LayerMix",
+    "LeanBert",
+    "LeanBertConfig",
+    "LeanWords",
     "Masked",
     "MaskedWords",
     "PUBLISHED",
@@ -56,6 +61,7 @@ __all__ = [
     "mean_state",
     "muon_on_blocks",
     "parameter_count",
+    "parts_of",
     "places_of",
     "play_pieces",
     "sentence_vectors",

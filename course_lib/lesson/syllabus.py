@@ -271,6 +271,14 @@ LISTED = (
         ),
     ),
     Lesson(
+        16,
+        "smaller_bert",
+        "Smaller, and quicker to learn",
+        "what may be left out of a BERT?",
+        ("bert/lean_bert.py",),
+        to_be_written=True,
+    ),
+    Lesson(
         18,
         "words_to_images",
         "From a name to an image",

@@ -3,8 +3,8 @@
 `python -m course_lib.recipes.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes
 the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
 code from it. Recipes stand in `plays`, `images`, `sounds`,
-`glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text`, `multilingual`, `masked_images` and
-`words_to_images`.
+`glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text`, `multilingual`, `masked_images`,
+`words_to_images` and `smaller_bert`.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from course_lib.recipes.images import IMAGES
 from course_lib.recipes.masked_images import PAINTERS
 from course_lib.recipes.multilingual import LANGUAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
+from course_lib.recipes.smaller_bert import TEACHERS
 from course_lib.recipes.sounds import SPEAKERS
 from course_lib.recipes.text_to_text import READERS
 from course_lib.recipes.words_to_images import LETTERS
@@ -45,6 +46,7 @@ RECIPES.update(READERS)
 RECIPES.update(LANGUAGES)
 RECIPES.update(PAINTERS)
 RECIPES.update(LETTERS)
+RECIPES.update(TEACHERS)
 
 
 def load(name: str) -> tuple[nn.Module, dict]:

@@ -1,0 +1,77 @@
+"""Distillation: a small model learns all probabilities of a large one, not the one right answer. Lesson 16.
+
+    p_i = softmax(z / tau)_i,   loss = -tau^2 sum_i p_i(teacher) log p_i(student)
+    (Hinton et al., 2015, section 2; DistilBERT: Sanh et al., 2019, section 2)
+
+Shapes: N places that are asked, V pieces, T time, D d_model. Batch first, always.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.bert.lean_bert import LeanBert, LeanBertConfig
+from course_lib.inputs.shapes import check_shapes
+
+
+def softened(logits: Tensor, temperature: float = 1.0) -> Tensor:
+    """softmax(z / tau): (..., V) -> (..., V). Above 1 the differences shrink; far above, all are equally likely.
+
+    Hinton et al. (2015), equation 1. Raises ValueError for a temperature that is not above 0.
+    """
+    _check_temperature(temperature)
+    return (logits / temperature).softmax(dim=-1)
+
+
+def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+    """tau^2 KL(p(teacher) || p(student)), nats a place, both softened: logits (N, V) each -> a scalar.
+
+    The divergence, not the cross-entropy: they differ by the teacher's own entropy, which the student cannot change,
+    and this one is 0 where both say the same. tau^2: else the gradients shrink by that (Hinton et al., 2015, section
+    2). No gradient reaches the teacher. 0 for no place at all. Raises ValueError for shapes that differ.
+    """
+    _check_temperature(temperature)
+    check_shapes("distillation_loss", student=(student, "float N V"), teacher=(teacher, "float N V"))
+    p, log_p = (teacher.detach() / temperature).log_softmax(dim=-1), (student / temperature).log_softmax(dim=-1)
+    return temperature**2 * F.kl_div(log_p, p, log_target=True, reduction="sum") / max(1, len(student))
+
+
+def states_loss(student: Tensor, teacher: Tensor) -> Tensor:
+    """1 - the cosine of the two states at each place, the mean: (..., D) each -> a scalar.
+
+    One of DistilBERT's three losses (Sanh et al., 2019, section 2). Raises ValueError for shapes that differ: both
+    models must be as wide.
+    """
+    check_shapes("states_loss", student=(student, "float ... D"), teacher=(teacher, "float ... D"))
+    return (1 - F.cosine_similarity(student, teacher.detach(), dim=-1)).mean()
+
+
+def kept_layers(teacher: LeanBert, layers: list[int]) -> LeanBert:
+    """A copy of the teacher with these of its layers alone, in this order; tables and norms are the teacher's.
+
+    layers: numbers from 0 (nearest to the tables). DistilBERT takes one of each two (Sanh et al., 2019, section 3).
+    Raises ValueError for a teacher that shares its blocks, and for layers that it has not.
+    """
+    _check_layers(teacher, layers)
+    config = LeanBertConfig(**{**vars(teacher.config), "n_layers": len(layers), "n_groups": len(layers)})
+    student = LeanBert(config)
+    kept = {f"blocks.{new}.": f"blocks.{old}." for new, old in enumerate(layers)}
+    weights = {name: part for name, part in teacher.state_dict().items() if not name.startswith("blocks.")}
+    for new, old in kept.items():
+        weights |= {
+            name.replace(old, new, 1): part for name, part in teacher.state_dict().items() if name.startswith(old)
+        }
+    student.load_state_dict(weights)
+    return student.train(teacher.training)
+
+
+def _check_temperature(temperature: float) -> None:
+    if not temperature > 0:
+        raise ValueError(f"A temperature is a number above 0; got {temperature!r}.")
+
+
+def _check_layers(teacher: LeanBert, layers: list[int]) -> None:
+    n = teacher.config.n_layers
+    if teacher.config.n_groups != n:
+        raise ValueError("This teacher uses a block in several layers: no layer can be taken out of it.")
+    if not layers or any(not isinstance(layer, int) or not 0 <= layer < n for layer in layers):
+        raise ValueError(f"layers are numbers from 0 to {n - 1}, one or more; got {layers!r}.")
