@@ -4,7 +4,7 @@
 the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
 code from it. Recipes stand in `plays`, `images`, `sounds`,
 `glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text`, `multilingual`, `masked_images`,
-`words_to_images` and `smaller_bert`.
+`words_to_images`, `smaller_bert` and `replaced_words`.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from course_lib.recipes.images import IMAGES
 from course_lib.recipes.masked_images import PAINTERS
 from course_lib.recipes.multilingual import LANGUAGES
 from course_lib.recipes.plays import PLAYS, tokenizer_from
+from course_lib.recipes.replaced_words import SPOTTERS_OF_WORDS
 from course_lib.recipes.smaller_bert import TEACHERS
 from course_lib.recipes.sounds import SPEAKERS
 from course_lib.recipes.text_to_text import READERS
@@ -47,6 +48,7 @@ RECIPES.update(LANGUAGES)
 RECIPES.update(PAINTERS)
 RECIPES.update(LETTERS)
 RECIPES.update(TEACHERS)
+RECIPES.update(SPOTTERS_OF_WORDS)
 
 
 def load(name: str) -> tuple[nn.Module, dict]:
