@@ -1,7 +1,7 @@
 """Numbers with fewer bits: a matrix as small whole numbers, with one scale for some of them. Lesson 16.
 
     q = round(w / s), s = max|w| / (2^(b-1) - 1) over a group of weights,   w' = s q
-    (absmax quantisation in blocks: Dettmers et al., 2022, section 2.1; as int8 and the 4-bit files of lesson 07)
+    (absmax: Dettmers et al., 2022, LLM.int8(), section 2.1; a scale for a block of weights, as in lesson 07's files)
 
 Shapes: a matrix is (m, n), cut into groups of `group` weights that follow each other in a row.
 """

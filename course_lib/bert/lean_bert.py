@@ -143,7 +143,7 @@ class LeanWords(nn.Module):
     """Which piece stood here? norm(f(h W + b)) E^T + c, W (D, E): `MaskedWords` for narrow tables.
 
     ids (B, T) -> logits (B, T, V); places int64 (N,), which of the B * T places are asked, counted row by row ->
-    (N, V). Lan et al. (2020), section 3.1, and the generator of Clark et al. (2020), section 3.1.
+    (N, V). Lan et al. (2020), section 3.1, and the generator of Clark et al. (2020), section 2.
     """
 
     def __init__(self, bert: LeanBert):

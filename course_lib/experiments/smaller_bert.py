@@ -10,7 +10,7 @@ import torch.ao.quantization
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.bert.distillation import distillation_loss, kept_layers
+from course_lib.bert.soft_targets import distillation_loss, kept_layers
 from course_lib.bert.fewer_bits import megabytes, with_fewer_bits
 from course_lib.bert.lean_bert import LeanWords
 from course_lib.bert.masked_words import mask_tokens

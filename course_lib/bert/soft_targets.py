@@ -1,4 +1,4 @@
-"""Distillation: a small model learns all probabilities of a large one, not the one right answer. Lesson 16.
+"""Soft targets: a small model learns all probabilities of a large one, not the one right answer. Lesson 16.
 
     p_i = softmax(z / tau)_i,   loss = -tau^2 sum_i p_i(teacher) log p_i(student)
     (Hinton et al., 2015, section 2; DistilBERT: Sanh et al., 2019, section 2)
