@@ -27,6 +27,8 @@ from course_lib.attention.positions import LearnedPositions, LinearBias, Relativ
 from course_lib.attention.transformer import PlacedEmbedding, Transformer
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
+from course_lib.bert.lean_bert import LeanBert, LeanBertConfig, LeanWords
+from course_lib.bert.replaced_words import Discriminator
 from course_lib.bert.xlm import XLM
 from course_lib.detection.detr import DETR, Anchors, Backbone, PlacedAttention, PlacedBlock, Queries
 from course_lib.detection.heat_map import HeatMap
@@ -74,6 +76,11 @@ def a_bert() -> Bert:
     return Bert(BertConfig(11, 9, 6, 2, 1, 0.0))
 
 
+def a_lean_bert(rotary: bool = False) -> LeanBert:
+    """A BERT of one block for two layers: 11 pieces, 9 places, tables 3 wide, 8 wide, 2 heads."""
+    return LeanBert(LeanBertConfig(11, 9, 8, 2, 2, 3, rotary=rotary))
+
+
 def towers() -> tuple[ImageTower, TextTower]:
     """The two towers of a CLIP, as small as they can be; a text ends with 0."""
     return ImageTower(ViTConfig(4, 2, 5, 6, 2, 1, channels=1)), TextTower(11, 9, 6, 2, 2, 5, 0)
@@ -112,6 +119,11 @@ MODELS = {
     Encoder: Model(lambda: Encoder(6, 2, 2), lambda new, B: (new.vectors(B, 5, 6), new.allowed(B, 5))),
     OrderModel: Model(lambda: OrderModel(11, 3, d_model=6), lambda new, B: (new.ids(B, 5),)),
     SpanFinder: Model(lambda: SpanFinder(a_bert()), lambda new, B: (new.ids(B, 6), new.ids(B, 6))),
+    LeanBert: Model(a_lean_bert, lambda new, B: (new.ids(B, 6), new.ids(B, 6), new.allowed(B, 6))),
+    LeanWords: Model(
+        lambda: LeanWords(a_lean_bert(rotary=True)), lambda new, B: (new.ids(B, 6), None, new.allowed(B, 6), new.ids(5))
+    ),
+    Discriminator: Model(lambda: Discriminator(a_lean_bert()), lambda new, B: (new.ids(B, 6), None, new.allowed(B, 6))),
     LayerMix: Model(lambda: LayerMix(3), lambda new, B: ([new.vectors(B, 5, 4) for _ in range(3)],)),
     PatchEmbedding: Model(lambda: PatchEmbedding(1, 2, 4), lambda new, B: (new.vectors(B, 1, 6, 4),)),
     ConvLayer: Model(lambda: ConvLayer(2, 4), lambda new, B: (new.vectors(B, 2, 6, 5),)),

@@ -206,7 +206,8 @@ def test_with_rotary_places_it_begins_as_the_blocks_do():
     alone = Block.from_sizes(64, 4)
     for name, weight in alone.named_parameters():
         mine = ours.blocks[1].get_parameter(name)
-        assert mine.shape == weight.shape and abs(mine.std() - weight.std()) <= 0.1 * weight.std(), name
+        near_enough = 0.1 if mine.ndim > 1 else 0.4  # of 64 numbers the spread is not known well
+        assert mine.shape == weight.shape and abs(mine.std() - weight.std()) <= near_enough * weight.std(), name
     for table in (ours.tokens.weight, ours.segments.weight):
         assert abs(table.std() / 0.02 - 1) < 0.05
 
@@ -406,10 +407,13 @@ def test_the_parts_are_those_of_the_model(config):
 
 
 def test_the_published_sizes():
-    """LEAN, LeanBertConfig: millions of parameters; BERT's are `parameter_count`'s, ALBERT base's the defaults."""
-    millions = {name: round(sum(parts_of(config).values()) / 1e6) for name, config in LEAN.items()}
-    assert millions == {"BERT base": 109, "DistilBERT": 66, "ELECTRA small": 14, "ALBERT base": 12,
-                        "ALBERT xxlarge": 223}  # fmt: skip
+    """LEAN, LeanBertConfig: millions of parameters; BERT's are `parameter_count`'s, ALBERT base's the defaults.
+
+    Said to be 110, 66, 14 and 12; the 14 are 13.5 and the 110 are 109.5. Of ALBERT xxlarge 235 are said.
+    """
+    millions = {name: round(sum(parts_of(config).values()) / 1e6, 1) for name, config in LEAN.items()}
+    assert millions == {"BERT base": 109.5, "DistilBERT": 66.4, "ELECTRA small": 13.5, "ALBERT base": 11.7,
+                        "ALBERT xxlarge": 222.6}  # fmt: skip
     assert sum(parts_of(LEAN["BERT base"]).values()) == parameter_count(BertConfig())
     assert LEAN["ALBERT base"] == LeanBertConfig() and LeanBertConfig().n_groups == 1
 
@@ -456,7 +460,7 @@ def test_the_published_sizes_are_hugging_faces_defaults():
         (lambda m: replace(m.config, n_groups=0), ValueError, "LeanBertConfig sizes must be 1 or more.*n_groups=0"),
         (lambda m: replace(m.config, d_embedding=0), ValueError, "LeanBertConfig sizes must be 1 or more; got d_emb"),
         (lambda m: replace(m.config, n_layers=4.0), ValueError, "n_layers must be a whole number; got 4.0"),
-        (lambda m: replace(m.config, n_segments=-1), ValueError, "n_segments must be a whole number, 0 or more; got -1"),
+        (lambda m: replace(m.config, n_segments=-1), ValueError, "n_segments must be a whole number, 0 or more; go"),
         (lambda m: replace(m.config, n_segments=1.0), ValueError, "n_segments must be a whole number, 0 or more"),
         (lambda m: replace(m.config, n_heads=5), ValueError, "multiple of n_heads; got d_model=12, n_heads=5"),
         (lambda m: replace(m.config, activation="gelu_new"), ValueError, "one of gelu_tanh, gelu"),

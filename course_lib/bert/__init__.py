@@ -3,6 +3,7 @@
 from course_lib.bert.bert import PUBLISHED, SMALL, Bert, BertConfig, begin, filled, mean_state, parameter_count
 from course_lib.bert.bert_heads import Classifier, Head, LayerMix, MaskedWords, SpanFinder, Tagger
 from course_lib.bert.bert_labels import IGNORED, best_span, first_pieces, label_loss
+from course_lib.bert.fewer_bits import FULL, SCALE_BITS, dequantise, megabytes, quantise, rounded, with_fewer_bits
 from course_lib.bert.lean_bert import LEAN, LeanBert, LeanBertConfig, LeanWords, parts_of
 from course_lib.bert.masked_words import (
     KINDS,
@@ -24,12 +25,16 @@ from course_lib.bert.pretraining import (
     span_pairs,
     spans,
 )
+from course_lib.bert.replaced_words import Discriminator, Replaced, draw_pieces, replace, replaced_loss
+from course_lib.bert.soft_targets import distillation_loss, kept_layers, softened, states_loss
 from course_lib.bert.xlm import XLM, Row, places_of, sentence_vectors, translation_row, twins_found
 
 __all__ = [
     "Bert",
     "BertConfig",
     "Classifier",
+    "Discriminator",
+    "FULL",
     "Filled",
     "Head",
     "IGNORED",
@@ -42,7 +47,9 @@ __all__ = [
     "Masked",
     "MaskedWords",
     "PUBLISHED",
+    "Replaced",
     "Row",
+    "SCALE_BITS",
     "SHARE",
     "SMALL",
     "SpanFinder",
@@ -50,26 +57,38 @@ __all__ = [
     "XLM",
     "begin",
     "best_span",
+    "dequantise",
+    "distillation_loss",
+    "draw_pieces",
     "fill",
     "filled",
     "first_pieces",
+    "kept_layers",
     "label_loss",
     "mask_tokens",
     "masked",
     "masked_bits",
     "masked_loss",
     "mean_state",
+    "megabytes",
     "muon_on_blocks",
     "parameter_count",
     "parts_of",
     "places_of",
     "play_pieces",
+    "quantise",
+    "replace",
+    "replaced_loss",
+    "rounded",
     "sentence_vectors",
     "short_rows_first",
     "small_bert",
+    "softened",
     "span_pairs",
     "spans",
+    "states_loss",
     "texts_in_order",
     "translation_row",
     "twins_found",
+    "with_fewer_bits",
 ]

@@ -125,8 +125,7 @@ class LeanBert(nn.Module):
 
     def pool(self, states: Tensor) -> Tensor:
         """One vector for the whole text, from the state at [CLS]: (B, T, D) -> (B, D)."""
-        if self.pooler is None:
-            raise ValueError("This model has no pooler: read the state at [CLS] yourself.")
+        _check_pooler(self)
         return self.pooler(states[:, 0]).tanh()
 
     @classmethod
@@ -190,6 +189,11 @@ def _check_groups(config: LeanBertConfig) -> None:
         )
     if not isinstance(config.n_segments, int) or config.n_segments < 0:
         raise ValueError(f"n_segments must be a whole number, 0 or more; got {config.n_segments!r}.")
+
+
+def _check_pooler(model: LeanBert) -> None:
+    if model.pooler is None:
+        raise ValueError("This model has no pooler: read the state at [CLS] yourself.")
 
 
 def _check_text(model: LeanBert, ids: Tensor, segments: Tensor | None, mask: Tensor | None) -> None:

@@ -1,8 +1,9 @@
 """Lesson 16's models: small BERTs that learn within a minute, and how what they know of sentences is measured.
 
 Each reads the plays in 2,000 pieces of words and is told places by turning queries and keys (lesson 05): with places
-learned as in lesson 08, a model of this size stays for minutes at how frequent each piece is. The measure is what none
-of them is trained on: the marks of test speeches, after fine-tuning on 1,000 speeches that have theirs.
+learned as in lesson 08, a model of this size stays for minutes at how frequent each piece is. All are measured alike:
+fine-tuned on 1,000 speeches that have their marks, and asked for those of test speeches. (The plays that they are
+pre-trained on have marks, too; `experiments.smaller_bert_controls.no_marks_seen` takes them out.)
 """
 
 from collections.abc import Iterator

@@ -4,6 +4,13 @@ from course_lib.weights.bart_weights import ALIKE, BART_NAMES, BART_OFFSET, BART
 from course_lib.weights.bert_weights import BERT_NAMES, BERT_SIZES, NORMS, NOT_LEARNT, check_class, from_bert, our_name
 from course_lib.weights.g2p_weights import END_SIGN, LETTER_ROWS, LETTERS, SOUND_ROWS, SOUNDS, from_g2p, spelled
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
+from course_lib.weights.lean_bert_weights import (
+    LEAN_KINDS,
+    LEAN_NAMES,
+    LEAN_NOT_LEARNT,
+    from_lean_bert,
+    our_lean_name,
+)
 from course_lib.weights.llama_weights import (
     CUTS,
     LLAMA_NAMES,
@@ -30,6 +37,9 @@ __all__ = [
     "CUTS",
     "END_SIGN",
     "HF_ACTIVATIONS",
+    "LEAN_KINDS",
+    "LEAN_NAMES",
+    "LEAN_NOT_LEARNT",
     "LETTERS",
     "LETTER_ROWS",
     "LLAMA_NAMES",
@@ -54,12 +64,14 @@ __all__ = [
     "from_bert",
     "from_g2p",
     "from_gguf",
+    "from_lean_bert",
     "from_llama",
     "from_mae",
     "from_swin",
     "from_t5",
     "gguf_chat_template",
     "gguf_tokenizer",
+    "our_lean_name",
     "our_name",
     "spelled",
     "XLM_LAYERS",

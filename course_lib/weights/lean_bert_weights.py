@@ -43,8 +43,8 @@ LEAN_NAMES = (  # ours, and a pattern for Hugging Face's; read from the top, eac
     ("transform.", r"^discriminator_predictions\.dense\."),
     ("readout.", r"^discriminator_predictions\.dense_prediction\."),
 )
-NOT_LEARNT = re.compile(r"position_ids|predictions\.decoder\.|generator_lm_head\.weight|\.decoder\.bias")
-KINDS = {  # of a model, by its class's first word: our size, and theirs
+LEAN_NOT_LEARNT = re.compile(r"position_ids|predictions\.decoder\.|generator_lm_head\.weight|\.decoder\.bias")
+LEAN_KINDS = {  # of a model, by its class's first word: our size, and theirs
     "Albert": {"d_model": "hidden_size", "n_heads": "num_attention_heads", "n_layers": "num_hidden_layers",
                "d_embedding": "embedding_size", "n_groups": "num_hidden_groups", "dropout": "hidden_dropout_prob",
                "d_ff": "intermediate_size", "eps": "layer_norm_eps", "n_segments": "type_vocab_size"},
@@ -63,14 +63,14 @@ def from_lean_bert(model: nn.Module, wanted: tuple[str, ...]) -> tuple[dict, dic
     """
     _check_kind(model, wanted)
     config = model.config.to_dict()
-    names = next(names for kind, names in KINDS.items() if type(model).__name__.startswith(kind))
+    names = next(names for kind, names in LEAN_KINDS.items() if type(model).__name__.startswith(kind))
     _check_config(config, names)
     sizes = {ours: config[theirs] for ours, theirs in names.items()}
     sizes |= {"vocab_size": config["vocab_size"], "max_len": config["max_position_embeddings"]}
     sizes["activation"] = HF_ACTIVATIONS[config.get("hidden_act") or config["activation"]]
     if "n_segments" not in sizes:  # DistilBERT
         sizes |= {"n_segments": 0, "eps": 1e-12}
-    weights = {name: part for name, part in model.state_dict().items() if not NOT_LEARNT.search(name)}
+    weights = {name: part for name, part in model.state_dict().items() if not LEAN_NOT_LEARNT.search(name)}
     found = {our_lean_name(name): part.clone() for name, part in weights.items()}
     return sizes | {"pooler": any("pooler." in name for name in found)}, found
 

@@ -1,0 +1,193 @@
+"""bert/soft_targets.py: softened probabilities and their divergence by hand; states; a student made of its teacher."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from test_lean_bert import lean
+from torch.testing import assert_close
+
+from course_lib.bert.soft_targets import distillation_loss, kept_layers, softened, states_loss
+
+
+def scores(*shape, seed=0):
+    return 2 * torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def a_teacher(dtype=torch.float32, **sizes):
+    """Four blocks that are not shared, every weight drawn."""
+    return lean(dtype, n_groups=4, **sizes).eval()
+
+
+# --- softened
+
+
+@pytest.mark.parametrize("temperature", [0.1, 1.0, 3.0])
+def test_probabilities_at_a_temperature(temperature):
+    """softened: exp(z / tau) over its sum, number by number; any shape."""
+    logits = scores(2, 3, 4)
+    found = softened(logits, temperature)
+    for row, z in zip(found.flatten(0, 1).tolist(), logits.flatten(0, 1).tolist(), strict=True):
+        whole = sum(math.exp(one / temperature) for one in z)
+        assert row == pytest.approx([math.exp(one / temperature) / whole for one in z], abs=1e-12)
+    assert torch.equal(softened(logits), logits.softmax(dim=-1))
+
+
+def test_hot_is_even_and_cold_is_sure():
+    """softened: far above 1 all are equally likely, near 0 the largest alone; their order stays."""
+    logits = scores(5, 4)
+    assert_close(softened(logits, 1e9), torch.full((5, 4), 0.25).double(), atol=1e-6, rtol=0)
+    assert_close(softened(logits, 1e-6), F.one_hot(logits.argmax(dim=-1), 4).double())
+    assert torch.equal(softened(logits, 7.0).argsort(dim=-1), logits.argsort(dim=-1))
+    assert (softened(logits, 2.0).amax(dim=-1) < softened(logits).amax(dim=-1)).all()
+
+
+# --- the divergence
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("N, V", [(1, 2), (6, 5), (3, 1)])
+def test_the_divergence_by_brute_force(N, V, temperature):
+    """distillation_loss: tau^2 sum p_t log(p_t / p_s), the mean over places; tau (p_s - p_t) / N for the student.
+
+    Nothing for the teacher.
+    """
+    student, teacher = scores(N, V).requires_grad_(), scores(N, V, seed=1).requires_grad_()
+    loss = distillation_loss(student, teacher, temperature)
+    p_s, p_t = softened(student.detach(), temperature), softened(teacher.detach(), temperature)
+    told = sum(t * math.log(t / s) for s, t in zip(p_s.flatten().tolist(), p_t.flatten().tolist(), strict=True))
+    assert loss.item() == pytest.approx(temperature**2 * told / N, abs=1e-12) and loss.item() >= -1e-12
+    loss.backward()
+    assert_close(student.grad, temperature * (p_s - p_t) / N, atol=1e-12, rtol=0)
+    assert teacher.grad is None
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+def test_who_says_the_same_has_nothing_to_learn(temperature):
+    """distillation_loss: 0, and no gradient, for the same logits, and for logits that differ by a constant of a row."""
+    teacher = scores(6, 5)
+    for logits in (teacher, teacher + scores(6, 1, seed=1)):
+        student = logits.clone().requires_grad_()
+        loss = distillation_loss(student, teacher, temperature)
+        loss.backward()
+        assert_close(loss.detach(), torch.zeros(()).double(), atol=1e-12, rtol=0)
+        assert_close(student.grad, torch.zeros(6, 5).double(), atol=1e-12, rtol=0)
+    assert distillation_loss(scores(6, 5, seed=2), teacher, temperature) > 0.1
+
+
+def test_the_divergence_is_the_cross_entropy_but_for_what_cannot_be_learned():
+    """distillation_loss: they differ by the teacher's entropy; and a teacher that is sure is a label."""
+    student, teacher = scores(6, 5).requires_grad_(), scores(6, 5, seed=1)
+    p = softened(teacher, 3.0)
+    crossed = 9 * F.cross_entropy(student / 3, p)
+    entropy = 9 * -(p * p.log()).sum(dim=-1).mean()
+    loss = distillation_loss(student, teacher, 3.0)
+    assert_close(loss, crossed - entropy)
+    for one, other in zip(torch.autograd.grad(loss, student), torch.autograd.grad(crossed, student), strict=True):
+        assert_close(one, other, atol=1e-12, rtol=0)
+    labels = torch.arange(6) % 5
+    assert_close(distillation_loss(student, 500.0 * F.one_hot(labels, 5).double()), F.cross_entropy(student, labels))
+
+
+def test_gradients_are_as_large_at_any_high_temperature():
+    """distillation_loss: for large tau they are those of half the mean square of centred logits, and tau drops out."""
+    student, teacher = scores(6, 5).requires_grad_(), scores(6, 5, seed=1)
+    gap = student.detach() - teacher
+    limit = (gap - gap.mean(dim=-1, keepdim=True)) / (6 * 5)
+    for temperature in (100.0, 1000.0):
+        (grad,) = torch.autograd.grad(distillation_loss(student, teacher, temperature), student)
+        assert_close(grad, limit, atol=10 / temperature * limit.abs().max().item(), rtol=0)
+    (cold,) = torch.autograd.grad(distillation_loss(student, teacher, 0.1), student)
+    assert (cold - limit).norm() > 0.3 * limit.norm()
+
+
+def test_no_place_at_all_has_no_loss():
+    student = torch.zeros(0, 5).double().requires_grad_()
+    loss = distillation_loss(student, torch.zeros(0, 5).double())
+    loss.backward()
+    assert loss == 0 and student.grad.shape == (0, 5)
+
+
+# --- states, and layers that are kept
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4), (2, 1)])
+def test_the_loss_of_states_is_the_angle_between_them(shape):
+    """states_loss: 1 - the cosine, the mean; how long the states are does not matter; none to the teacher."""
+    student, teacher = scores(*shape).requires_grad_(), scores(*shape, seed=1).requires_grad_()
+    told = []
+    for a, b in zip(student.reshape(-1, shape[-1]).tolist(), teacher.reshape(-1, shape[-1]).tolist(), strict=True):
+        told.append(1 - sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b))
+    loss = states_loss(student, teacher)
+    assert loss.item() == pytest.approx(sum(told) / len(told), abs=1e-12)
+    loss.backward()
+    assert teacher.grad is None and student.grad.shape == shape
+    assert_close((student.grad * student.detach()).sum(dim=-1), torch.zeros(shape[:-1]).double(), atol=1e-12, rtol=0)
+    same, opposite = (states_loss(times * student.detach(), student) for times in (3, -0.5))
+    assert_close(torch.stack([same, opposite]).detach(), torch.tensor([0.0, 2.0]).double(), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("more", [{}, {"rotary": True, "n_segments": 0, "pooler": False}], ids=["placed", "rotary"])
+@pytest.mark.parametrize("layers", [[0, 2], [3], [2, 0, 1], [1, 1], [0, 1, 2, 3]], ids=str)
+def test_a_student_begins_with_layers_of_its_teacher(layers, more):
+    """kept_layers: tables, norms and the layers that were kept, in this order, compute what they do in the teacher."""
+    teacher = a_teacher(**more)
+    student, ids, mask = kept_layers(teacher, layers), torch.randint(11, (3, 7)), torch.rand(3, 7) < 0.7
+    expected = {"n_layers": len(layers), "n_groups": len(layers)}
+    assert vars(student.config) == vars(teacher.config) | expected and len(student.blocks) == len(layers)
+    h = teacher.embed(ids, None, mask)
+    for layer in layers:
+        h = teacher.blocks[layer](h, mask)
+    assert_close(student(ids, None, mask), teacher.last_norm(h), atol=1e-6, rtol=0)
+    if layers == [0, 1, 2, 3]:
+        assert torch.equal(student(ids, None, mask), teacher(ids, None, mask))
+        assert student.state_dict().keys() == teacher.state_dict().keys()
+
+
+def test_a_student_is_a_copy_and_keeps_the_mode():
+    """kept_layers: what the student learns leaves the teacher as it was, and two uses of one layer apart."""
+    teacher, ids = a_teacher(), torch.randint(11, (2, 5))
+    before, student = teacher(ids), kept_layers(teacher, [0, 0])
+    assert not student.training and kept_layers(teacher.train(), [1]).training
+    assert not {p.data_ptr() for p in student.parameters()} & {p.data_ptr() for p in teacher.parameters()}
+    with torch.no_grad():
+        for weight in student.blocks[0].parameters():
+            weight.add_(1.0)
+        student.tokens.weight.zero_()
+    assert torch.equal(teacher(ids), before) and all(p.requires_grad for p in student.parameters())
+    pairs = zip(student.blocks[1].parameters(), teacher.blocks[0].parameters(), strict=True)
+    assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        (lambda: softened(scores(2, 3), 0), ValueError, "temperature is a number above 0; got 0"),
+        (lambda: softened(scores(2, 3), -1.0), ValueError, "got -1.0"),
+        (lambda: softened(scores(2, 3), math.nan), ValueError, "got nan"),
+        (lambda: distillation_loss(scores(2, 3), scores(2, 3), 0.0), ValueError, "got 0.0"),
+        (lambda: distillation_loss(scores(2, 3), scores(2, 4)), ValueError, "distillation_loss needs student"),
+        (lambda: distillation_loss(scores(2, 3), scores(1, 3)), ValueError, "got .2, 3. and .1, 3."),
+        (lambda: distillation_loss(scores(3), scores(3)), ValueError, "distillation_loss needs student"),
+        (lambda: distillation_loss(scores(2, 3, 4), scores(2, 3, 4)), ValueError, "distillation_loss needs student"),
+        (lambda: distillation_loss(scores(2, 3), scores(2, 3).long()), TypeError, "teacher"),
+        (lambda: distillation_loss([[1.0]], scores(1, 1)), TypeError, "got list"),
+        (lambda: states_loss(scores(2, 3), scores(2, 4)), ValueError, "states_loss needs student"),
+        (lambda: states_loss(scores(2, 3).long(), scores(2, 3)), TypeError, "student"),
+        (lambda: kept_layers(lean(n_groups=1), [0]), ValueError, "uses a block in several layers: no layer can be"),
+        (lambda: kept_layers(lean(n_groups=2), [0, 1]), ValueError, "uses a block in several layers"),
+        (lambda: kept_layers(a_teacher(), []), ValueError, "from 0 to 3, one or more; got .."),
+        (lambda: kept_layers(a_teacher(), [4]), ValueError, "from 0 to 3, one or more; got .4."),
+        (lambda: kept_layers(a_teacher(), [0, -1]), ValueError, "got .0, -1."),
+        (lambda: kept_layers(a_teacher(), [1.0]), ValueError, "got .1.0."),
+        (lambda: kept_layers(a_teacher(), "02"), ValueError, "got '02'"),
+        (lambda: kept_layers(a_teacher(), None), ValueError, "got None"),
+    ],
+)
+def test_bad_input_is_refused_in_words(wrong, error, words):
+    with pytest.raises(error, match=words):
+        wrong()
