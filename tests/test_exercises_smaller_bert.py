@@ -119,14 +119,12 @@ def test_another_right_way_is_right(name, answer):
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 
 
-def skips_the_first(x, blocks, n_layers):
-    return my_shared_stack(x, blocks, n_layers) if n_layers == 1 else my_shared_stack(x, blocks, n_layers)[..., :] + x
+def takes_the_first_twice(x, blocks, n_layers):
+    return my_shared_stack(blocks[0](x) if n_layers > 1 else x, blocks, n_layers)
 
 
-def only_pairs(x, blocks, n_layers):
-    for layer in range(n_layers):
-        x = blocks[min(layer // 3, len(blocks) - 1)](x)
-    return x
+def begins_at_the_second(x, blocks, n_layers):
+    return my_shared_stack(x, [*blocks[1:], blocks[0]], n_layers)
 
 
 def writes_into_the_text(ids, chosen, drawn):
@@ -178,8 +176,8 @@ def drawn_twice(ids, chosen, generator, mask_id):
 @pytest.mark.parametrize(
     ("name", "answer", "said"),
     [
-        ("my_shared_stack", skips_the_first, "One layer is right, one block in two layers is not"),
-        ("my_shared_stack", only_pairs, "Two blocks for two layers are wrong"),
+        ("my_shared_stack", takes_the_first_twice, "One layer is right, one block in two layers is not"),
+        ("my_shared_stack", begins_at_the_second, "Two blocks for two layers are wrong"),
         ("my_replace", writes_into_the_text, "`ids`"),
         ("my_replace", says_so_everywhere, "Where no place was chosen nothing was replaced"),
         ("my_replace", another_at_the_first, "The text is wrong at chosen places"),

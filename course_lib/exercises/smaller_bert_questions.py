@@ -94,7 +94,7 @@ WHICH_HALF = Investigation(
         worst would be two that stand side by side at one end.
 
         **What came out before any teaching**, in runs made for this answer: bits of a hidden piece of the test plays.
-        No seed can change them, for nothing is drawn.
+        No seed can change them, for nothing is drawn. (`two_of_four` has the marks of all pairs as well.)
 
         | layers that stay | bits |
         |:--|--:|
