@@ -1,5 +1,7 @@
 """weights/lean_bert_weights.py: published weights under our names; what a file holds beside them; other models."""
 
+import re
+
 import pytest
 from test_lean_bert import of_hf
 from torch import nn
@@ -76,6 +78,18 @@ def test_sizes_by_example():
     distil, _ = from_lean_bert(of_hf("DistilBertModel", n_layers=2, activation="gelu"), ("DistilBertModel",))
     assert (distil["n_layers"], distil["n_groups"], distil["n_segments"], distil["eps"]) == (2, 2, 0, 1e-12)
     assert distil["d_embedding"] == distil["d_model"] and distil["activation"] == "gelu"
+
+
+def test_no_pattern_is_left_over():
+    """LEAN_NAMES: each renames a weight of one of these models, read from the top; a pooler is called the same here."""
+    used = set()
+    for kind in HEADS:
+        for name in of_hf(kind, 1).state_dict():
+            for n, (ours, theirs) in enumerate(LEAN_NAMES):
+                changed = re.sub(theirs, ours, name, count=1)
+                used |= {n} if changed != name else set()
+                name = changed
+    assert {ours for n, (ours, _) in enumerate(LEAN_NAMES) if n not in used} <= {"pooler.", "bert.pooler."}
 
 
 def test_another_class_than_was_wanted_is_refused():

@@ -84,11 +84,10 @@ def test_they_are_the_speeches_of_the_plays_in_reading_order(split):
     """rows: beside a reading that is written out; so the scenes of the splits are those of the plays, none in two."""
     expected = []
     for row in plays.rows(split):
-        spoken, depth = "", 0
-        for character in row.text if row.speaker else "":
-            depth += character == "["
-            spoken += character * (depth == 0)
-            depth -= character == "]"
+        if not row.speaker:
+            continue
+        first, *others = row.text.split("[")
+        spoken = first + " ".join(["", *(part.partition("]")[2] for part in others)])
         whole = without_marks(spoken)
         if len(whole.words) >= SHORTEST:
             expected.append((whole.words[:LONGEST], whole.marks[:LONGEST]))

@@ -34,7 +34,7 @@ def quantise(weights: Tensor, bits: int, group: int | None = None) -> tuple[Tens
 
 def dequantise(whole: Tensor, scales: Tensor) -> Tensor:
     """w' = s q: whole int8 (m, n), scales (m, groups of a row) -> (m, n), in the scales' dtype."""
-    check_shapes("dequantise", whole=(whole, "int8 m n"), scales=(scales, "float m groups"))
+    check_shapes("dequantise", whole=(whole, "int8 m n"), scales=(scales, "m groups"))
     return (whole.unflatten(1, (scales.shape[1], -1)) * scales[..., None]).flatten(1)
 
 
@@ -71,7 +71,7 @@ def megabytes(model: nn.Module, bits: int = FULL, group: int | None = None) -> f
 
 
 def _check_bits(weights: Tensor, bits: int, group: int | None) -> None:
-    check_shapes("quantise", weights=(weights, "float m n"))
+    check_shapes("quantise", weights=(weights, "m n"))
     if not isinstance(bits, int) or not 2 <= bits <= 8:
         raise ValueError(f"bits is a whole number from 2 to 8: a sign and something to count with; got {bits!r}.")
     if group is not None:

@@ -35,7 +35,7 @@ def draw_pieces(logits: Tensor, generator: torch.Generator | None = None) -> Ten
     argmax(logits + g), g = -log(-log u), u even between 0 and 1 (Gumbel, 1954): a draw from the softmax without
     computing it. The generator is on the logits' device.
     """
-    check_shapes("draw_pieces", logits=(logits, "float N V"))
+    check_shapes("draw_pieces", logits=(logits, "N V"))
     u = torch.rand(logits.shape, generator=generator, device=logits.device)
     return (logits.detach() - (-u.clamp(min=1e-9).log()).log()).argmax(dim=-1)
 

@@ -30,7 +30,7 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     2). No gradient reaches the teacher. 0 for no place at all. Raises ValueError for shapes that differ.
     """
     _check_temperature(temperature)
-    check_shapes("distillation_loss", student=(student, "float N V"), teacher=(teacher, "float N V"))
+    check_shapes("distillation_loss", student=(student, "N V"), teacher=(teacher, "N V"))
     p, log_p = (teacher.detach() / temperature).log_softmax(dim=-1), (student / temperature).log_softmax(dim=-1)
     return temperature**2 * F.kl_div(log_p, p, log_target=True, reduction="sum") / max(1, len(student))
 
@@ -41,7 +41,7 @@ def states_loss(student: Tensor, teacher: Tensor) -> Tensor:
     One of DistilBERT's three losses (Sanh et al., 2019, section 2). Raises ValueError for shapes that differ: both
     models must be as wide.
     """
-    check_shapes("states_loss", student=(student, "float ... D"), teacher=(teacher, "float ... D"))
+    check_shapes("states_loss", student=(student, "... D"), teacher=(teacher, "... D"))
     return (1 - F.cosine_similarity(student, teacher.detach(), dim=-1)).mean()
 
 
