@@ -619,7 +619,7 @@ def test_every_experiment_names_the_files_that_it_reads(module):
         (lambda: experiments.half(0, "its layers", (0, 4)), ValueError),
         (lambda: experiments.half(0, "its layers", ()), ValueError),
         (lambda: experiments.stack(0, n_layers=4, n_groups=3), ValueError),
-        (lambda: experiments.guesses(torch.zeros(3, dtype=torch.long), torch.ones(3) > 0, "stored"), (IndexError, ValueError)),
+        (lambda: experiments.guesses(torch.zeros(3, dtype=torch.long), torch.ones(3) > 0, "stored"), IndexError),
     ],
 )  # fmt: skip
 def test_bad_input_stops(tiny, wrong, error):
