@@ -162,18 +162,13 @@ def test_a_student_is_a_copy_and_keeps_the_mode():
     assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
 
 
-@pytest.mark.xfail(strict=True, reason='a table of shapes reads "float N V" as float32 alone; "N V" is any real number')
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_any_kind_of_real_number(dtype):
+    """distillation_loss, states_loss: half precision too; the loss is of the same kind."""
     student, teacher = scores(3, 4, dtype=dtype), scores(3, 4, seed=1, dtype=dtype)
     for loss in (distillation_loss, states_loss):
         found = loss(student, teacher)
         assert found.dtype == dtype and abs(found.item() - loss(student.float(), teacher.float()).item()) < 0.05
-
-
-@pytest.mark.xfail(strict=True, reason="a student is made in PyTorch's default precision, whatever its teacher's is")
-def test_a_student_is_as_precise_as_its_teacher():
-    assert kept_layers(a_teacher(torch.float64), [0]).tokens.weight.dtype == torch.float64
 
 
 # --- bad input
