@@ -68,9 +68,11 @@ def tiny(monkeypatch):
     for module in (recipe, experiments):
         monkeypatch.setattr(module, "pieces", tokenizer)
     monkeypatch.setattr(recipe, "text", text)
-    for module, name in ((recipe, "blanks"), (recipe, "asked"), (experiments, "frequency"), (experiments, "beside")):
+    kept = [(recipe, "blanks"), (recipe, "asked"), (experiments, "frequency"), (experiments, "beside")]
+    for module, name in (*kept, (controls, "bare_text")):
         monkeypatch.setattr(module, name, cache(getattr(module, name).__wrapped__))
     monkeypatch.setattr(recipe, "rows", lambda seed, *_: rows(seed, 8, 12))
+    monkeypatch.setattr(recipe, "BATCH", 8)
     monkeypatch.setattr(recipe, "fit", lambda model, batches, loss, **how: (
         asked.append((model, how)), fit(model, batches, loss, **how | {"steps": min(2, how["steps"])}))[1])  # fmt: skip
     narrow = lambda seed, n_layers=4, n_groups=None, width=32: lean(seed, n_layers, n_groups, width)  # noqa: E731
@@ -304,20 +306,37 @@ def test_the_generator_does_not_hear_of_the_discriminator(tiny, monkeypatch):
     assert any(found[0][name].any() for name in found[0] if name.startswith("generator.bert.blocks"))
 
 
-def test_the_chosen_places_alone_by_hand(tiny):
-    """at_chosen_alone: -log p at the chosen places; what is said elsewhere has no gradient."""
+def test_the_places_that_are_asked_by_hand(tiny):
+    """at_places: -log p at these places; what is said elsewhere has no gradient."""
     ids, chosen = some_rows()
     replaced = chosen & (torch.rand(ids.shape, generator=torch.Generator().manual_seed(0)) < 0.6)
     logits = torch.randn(ids.shape, generator=torch.Generator().manual_seed(1)).double().requires_grad_()
-    loss = experiments.at_chosen_alone(lambda _: logits, (Replaced(ids, replaced), chosen))
+    loss = experiments.at_places(lambda _: logits, (Replaced(ids, replaced), chosen))
     p, told = logits.sigmoid(), 0.0
     for row, at in chosen.nonzero().tolist():
         told = told - (p if replaced[row, at] else 1 - p)[row, at].log() / chosen.sum()
     assert_close(loss, told, check_dtype=False)
     loss.backward()
     assert (logits.grad != 0).equal(chosen)
-    every = experiments.at_chosen_alone(lambda _: logits, (Replaced(ids, replaced), torch.ones_like(chosen)))
+    every = experiments.at_places(lambda _: logits, (Replaced(ids, replaced), torch.ones_like(chosen)))
     assert_close(every, replaced_loss(lambda *_: logits, Replaced(ids, replaced)), check_dtype=False)
+
+
+def test_few_places_are_as_many_as_masked_words_ask(tiny, monkeypatch):
+    """few_places: the batches of "any piece", asked at 15 of 100 places, whether they were exchanged or not."""
+    given = []
+    monkeypatch.setattr(experiments, "taught", lambda model, batches, loss, steps: given.append((batches, loss, steps)))
+    assert plain(experiments.few_places(3), "places", "marks")
+    [(batches, loss, steps)] = given
+    asked, exchanged, among, n = 0, 0, 0, 150
+    for (read, places), same_rows, _ in zip(batches, experiments.replaced_rows(3, "any piece"), range(n), strict=False):
+        assert read.ids.equal(same_rows.ids) and read.replaced.equal(same_rows.replaced)
+        asked, exchanged = asked + places.sum().item(), exchanged + read.replaced.sum().item()
+        among += (read.replaced & places).sum().item()
+    size = n * read.ids.numel()
+    assert loss is experiments.at_places and steps == experiments.STEPS
+    assert abs(asked / size - 0.15) < 5 * (0.15 * 0.85 / size) ** 0.5
+    assert abs(among / asked - exchanged / size) < 5 * (0.15 * 0.85 / asked) ** 0.5
 
 
 @pytest.mark.parametrize("generator", experiments.GENERATORS)
@@ -548,25 +567,58 @@ def test_replaced_gives_plain_numbers(tiny, generator):
     assert tiny[0][1]["steps"] == experiments.STEPS and 0 < found["replaced"] < 0.3
 
 
-@pytest.mark.parametrize("generator", ["after the piece before", "stored"])
-def test_cleverer_gives_plain_numbers(tiny, generator):
-    found = controls.cleverer(0, generator=generator)
+def test_cleverer_gives_plain_numbers(tiny):
+    found = controls.cleverer(0, generator="stored")
     assert plain(found, "places", "marks", "replaced", "found", "false alarms", "bits", "same")
 
 
-@pytest.mark.parametrize("task", ["masked", "by frequency"])
-def test_longer_looks_twice(tiny, monkeypatch, task):
-    """longer: on the way and at the end of one run; the looks leave it as it is."""
-    monkeypatch.setattr(experiments, "STEPS", 1)
-    found = controls.longer(0, task=task)
-    assert json.loads(json.dumps(found)) == found and {*found} == {"places"}
-    assert all(0 <= share <= 1 for share in found["places"]) and len(found["places"]) == 2
-    (body, how), *_ = tiny
-    assert how["steps"] == controls.LONGER == 2_400 and how["lr"] == recipe.RATE
-    alone = type(body)(experiments.lean(0, 2))
-    batches = recipe.masked_rows(0) if task == "masked" else experiments.replaced_rows(0, task)
-    recipe.taught(alone, batches, recipe.words_loss if task == "masked" else replaced_loss, controls.LONGER)
-    assert same(parts(alone.bert), parts(body.bert))
+def test_bare_plays_have_no_marks(tiny):
+    """bare_text, bare_rows: the training plays, of which nothing but marks is left out; stretches of that."""
+    vocab = tokenizer().vocab
+    kept = [i for i in text("train").tolist() if vocab[i] not in MARKS]
+    assert controls.bare_text().tolist() == kept and len(kept) < len(text("train"))
+    rows = next(controls.bare_rows(3))
+    known = {tuple(kept[at : at + recipe.ROW]) for at in range(len(kept) - recipe.ROW + 1)}
+    assert rows.shape == (recipe.BATCH, recipe.ROW) and all(tuple(row) in known for row in rows.tolist())
+    assert len({tuple(row) for row in rows.tolist()}) > 1
+    assert next(controls.bare_rows(3)).equal(rows) and not next(controls.bare_rows(4)).equal(rows)
+
+
+@pytest.mark.parametrize("task", ["masked", "any piece"])
+def test_no_mark_is_an_answer(tiny, monkeypatch, task):
+    """no_marks_seen: what is asked, and what stands where nothing was exchanged, is no mark; as many steps as else."""
+    given, taught = [], controls.taught
+    monkeypatch.setattr(controls, "taught", lambda model, batches, *what: (
+        given.append((next(batches), *what)), taught(model, batches, *what))[1])  # fmt: skip
+    assert plain(controls.no_marks_seen(0, task=task), "places", "marks")
+    [(batch, loss, steps)] = given
+    marks = torch.tensor([tokenizer().vocab.index(mark) for mark in MARKS[1:]])
+    ids = next(controls.bare_rows(0))
+    if task == "masked":
+        read, places, answers = batch
+        assert ids.flatten()[places].equal(answers) and not torch.isin(answers, marks).any()
+        stands = torch.ones(read.numel(), dtype=torch.bool).index_fill(0, places, False).view_as(read)
+    else:
+        read, stands = batch.ids, ~batch.replaced
+        assert batch.replaced.any()
+    assert read[stands].equal(ids[stands]) and not torch.isin(read[stands], marks).any()
+    assert steps == experiments.STEPS and loss is (recipe.words_loss if task == "masked" else replaced_loss)
+
+
+def test_partners_differ_in_what_is_drawn(tiny, monkeypatch):
+    """partners: the teacher's tables under drawn blocks, its first layer, and all drawn in both sizes."""
+    met = []
+    monkeypatch.setattr(controls, "worth", lambda bert, seed: (met.append(bert), {"places": 0.5, "marks": 0.25})[1])
+    before = parts(master_of())
+    found = controls.partners(3)
+    assert plain(found, "layer 0 alone", "its tables, blocks drawn", "all drawn, half", "all drawn, as the teacher")
+    first, tables, half, whole = met
+    own = master_of().bert
+    assert [len(bert.blocks) for bert in met] == [1, 2, 2, 4] and same(parts(first.blocks[0]), parts(own.blocks[0]))
+    assert tables.tokens.weight.equal(own.tokens.weight) and not half.tokens.weight.equal(own.tokens.weight)
+    assert same(parts(tables.blocks), parts(half.blocks))
+    assert {bert.config.d_model for bert in met} == {own.config.d_model}
+    assert same(parts(whole), parts(experiments.lean(3))) and same(parts(master_of()), before)
 
 
 def test_places_and_pace_give_plain_numbers(tiny):
@@ -589,7 +641,8 @@ def test_int8_gives_plain_numbers(tiny):
 
 
 def test_controls_give_plain_numbers(tiny):
-    """two_of_four, temperatures, equal_steps, bits_by_bits."""
+    """two_of_four, both_left_out, temperatures, equal_steps, bits_by_bits."""
+    assert plain(controls.both_left_out(0), "places", "marks", "megabytes")
     assert plain(controls.two_of_four(0, first=1, second=3), "places", "marks", "bits")
     assert plain(controls.temperatures(0, temperature=0.0), "places", "marks", "bits")
     assert plain(controls.equal_steps(0), "places", "marks", "bits")
@@ -603,9 +656,9 @@ def test_controls_give_plain_numbers(tiny):
 def test_every_experiment_names_the_files_that_it_reads(module):
     """The stored teacher, where the code asks for it."""
     every = [one for one in vars(module).values() if isinstance(one, Experiment) and one.module == module.__name__]
-    assert len(every) == (11 if module is experiments else 6)
+    assert len(every) == (11 if module is experiments else 8)
     asks = {"untrained", "taught_half", "cut_half", "few_bits", "pace", "int8", "cleverer", "two_of_four"}
-    asks |= {"temperatures", "equal_steps", "bits_by_bits"}
+    asks |= {"partners", "both_left_out", "temperatures", "equal_steps", "bits_by_bits"}
     for one in every:
         assert one.cpus == ("default",) and all((ROOT / file).exists() for file in one.files)
         assert bool(one.files) == (one.name in asks), one.name

@@ -285,7 +285,6 @@ LISTED = (
             "recipes/smaller_bert.py",
             "recipes/replaced_words.py",
         ),
-        to_be_written=True,
     ),
     Lesson(
         18,
