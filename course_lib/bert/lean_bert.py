@@ -76,7 +76,7 @@ class LeanBert(nn.Module):
 
     ids (B, T); segments (B, T), all 0 where None; mask bool (B, T), True at real pieces, or None -> the states of the
     last layer (B, T, D). G = L and E = D is a `Bert`; G = 1 is ALBERT's stack (Lan et al., 2020, section 3.1).
-    `record.capture` hears "blocks.*.attention.weights", of a shared block what its last use gave. Begins as Google's
+    `record.capture` hears "blocks.*.attention.weights", of a shared block each of its uses. Begins as Google's
     BERT; rotary, with blocks as lesson 06's, and E from N(0, 0.02).
     Raises ValueError or TypeError, in words, for ids, segments and masks that do not fit.
     """
@@ -182,12 +182,19 @@ def _begin(model: LeanBert) -> None:
 
 
 def _check_groups(config: LeanBertConfig) -> None:
+    for name in ("d_embedding", "n_groups"):
+        if not isinstance(getattr(config, name), int) or isinstance(getattr(config, name), bool):
+            raise ValueError(f"{name} must be a whole number; got {getattr(config, name)!r}.")
+    if config.rotary and config.d_model // config.n_heads % 2:
+        raise ValueError(
+            f"Rotary places turn pairs: a head must be of even width; got {config.d_model}/{config.n_heads}."
+        )
     if config.n_layers % config.n_groups:
         raise ValueError(
             f"n_layers, {config.n_layers}, must be a multiple of n_groups, {config.n_groups}: each block is used in as "
             "many layers as any other."
         )
-    if not isinstance(config.n_segments, int) or config.n_segments < 0:
+    if not isinstance(config.n_segments, int) or isinstance(config.n_segments, bool) or config.n_segments < 0:
         raise ValueError(f"n_segments must be a whole number, 0 or more; got {config.n_segments!r}.")
 
 

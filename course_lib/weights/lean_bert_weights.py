@@ -98,6 +98,8 @@ def _check_config(config: dict, names: dict[str, str]) -> None:
         strange.append("a way from the tables to blocks that are as wide")
     if config.get("embedding_size", 0) and not config.get("tie_word_embeddings", True):
         strange.append("a read-out of its own (tie_word_embeddings=False)")
+    if config["model_type"] == "electra" and config["hidden_act"] != "gelu":
+        strange.append(f"an ELECTRA with {config['hidden_act']!r}, whose heads have two activations")
     if strange:
         raise ValueError(f"LeanBert has nothing like {' and '.join(strange)}: this model cannot be copied.")
     if (act := config.get("hidden_act") or config["activation"]) not in HF_ACTIVATIONS:
