@@ -46,6 +46,8 @@ def of_hf(kind, seed=0, dtype=torch.float64, **more):
         sizes |= {"dropout": 0.0, "attention_dropout": 0.0}
     else:
         sizes |= {"hidden_size": width, "num_attention_heads": heads, "num_hidden_layers": layers, "hidden_act": act}
+        if kind.startswith("ElectraFor"):  # its heads have gelu whatever the blocks have
+            sizes["hidden_act"] = "gelu"
         sizes |= {"intermediate_size": d_ff, "embedding_size": draw.choice([1, 3, 9])}
         sizes |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
         sizes |= {"type_vocab_size": draw.choice([1, 2, 3]), "layer_norm_eps": draw.choice([1e-12, 1e-5, 1e-2])}
@@ -155,6 +157,7 @@ def test_a_copy_is_a_copy_and_keeps_dropout_and_mode():
         (LeanBert, lambda: of_hf("DistilBertModel", activation="mish"), ValueError, "got 'mish'"),
         (LeanBert, lambda: of_hf("DistilBertModel", sinusoidal_pos_embds=True), ValueError, "sinusoidal_pos_embds"),
         (LeanBert, lambda: of_hf("ElectraModel", is_decoder=True), ValueError, "nothing like is_decoder"),
+        (LeanWords, lambda: of_hf("ElectraForMaskedLM", hidden_act="relu"), ValueError, "its blocks relu"),
         (LeanWords, lambda: of_hf("ElectraForMaskedLM", tie_word_embeddings=False), ValueError, "read-out of its own"),
         (LeanWords, lambda: of_hf("AlbertForMaskedLM", tie_word_embeddings=False), ValueError, "read-out of its own"),
         (LeanBert, lambda: of_hf("AlbertModel", num_hidden_layers=4, num_hidden_groups=3), ValueError, "multiple of n"),
