@@ -237,7 +237,7 @@ def teaching(master: LeanWords, temperature: float = TEMPERATURE):
 
 
 def random_teacher(seed: int) -> LeanWords:
-    """The teacher's build with weights that were never trained; its answers are as sharp as the teacher's are."""
+    """The teacher's build with weights that were never trained; its answers are spread as far as the teacher's are."""
     master = LeanWords(lean(seed + 500, width=teacher().bert.config.d_model))
     read, places, _ = recipe.blanks("validation", 60)
     with torch.no_grad():
