@@ -20,6 +20,7 @@ SHELF = (
     "multimodal",
     "retrieval",
     "text_to_text",
+    "long_context",
 )
 
 # Concept files that no single lesson owns; they come before every lesson's own.
@@ -285,6 +286,23 @@ LISTED = (
             "recipes/smaller_bert.py",
             "recipes/replaced_words.py",
         ),
+    ),
+    Lesson(
+        17,
+        "longer",
+        "Longer",
+        "How far can a model read?",
+        (
+            "long_context/window.py",
+            "long_context/segments.py",
+            "long_context/hashing.py",
+            "long_context/reversible.py",
+            "long_context/linear_attention.py",
+            "long_context.all_orders.py",
+            "data/key_values.py",
+            "recipes/longer.py",
+        ),
+        to_be_written=True,
     ),
     Lesson(
         18,

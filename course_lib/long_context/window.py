@@ -1,0 +1,105 @@
+"""A window: each place looks at its neighbours, and a few global places look at all. Lesson 17.
+
+Shapes: B batch, H heads, T time, w window, g global places, d width of a query and a key, d_v of a value. Masks are
+boolean, True = may be attended to. A window of w is w places to each side, a place's own among them, as in `MultiHead`.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.attention.attention import attend
+from course_lib.attention.multi_head import MultiHead
+from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.shapes import check_shapes
+
+
+def band_mask(T: int, window: int, n_global: int = 0, causal: bool = False, device=None) -> Tensor:
+    """True where |i - j| < window, and in the rows and the columns of the first n_global places: bool (T, T).
+
+    (Longformer; Beltagy, Peters and Cohan, 2020, section 3.1, whose window counts both sides together.) causal: nothing
+    ahead, for global places as well. Raises ValueError for a window below 1.
+    """
+    _check_window(window, n_global)
+    place = torch.arange(T, device=device)
+    near = (place[:, None] - place).abs() < window  # (T, T)
+    everywhere = place < n_global
+    mask = near | everywhere | everywhere[:, None]
+    return mask.tril() if causal else mask
+
+
+def cone(mask: Tensor, n_layers: int) -> Tensor:
+    """What can have moved what after 0, 1, ... n_layers layers of one mask: bool (T, T) -> bool (n_layers + 1, T, T).
+
+    [l, i, j]: some path of l looks leads from place i back to place j. A layer lets a place keep what it has.
+    """
+    check_shapes("cone", mask=(mask, "bool T T"))
+    look = (mask | torch.eye(len(mask), dtype=torch.bool, device=mask.device)).float()
+    steps = [torch.eye(len(mask), device=mask.device)]
+    for _ in range(n_layers):
+        steps.append((look @ steps[-1] > 0).float())
+    return torch.stack(steps) > 0
+
+
+def local_attention(q: Tensor, k: Tensor, v: Tensor, window: int, n_global: int = 0, causal: bool = False) -> Tensor:
+    """`attend` under band_mask(T, window, n_global, causal), in about T (3 w + g) scores where that one takes T T.
+
+    q, k (..., T, d), v (..., T, d_v) -> (..., T, d_v). The row is cut into stretches of w places; each looks at itself,
+    the one before, the one behind and the global places. Raises ValueError for shapes that do not fit.
+    """
+    _check_local(q, k, v, window, n_global)
+    T, g = q.shape[-2], min(n_global, q.shape[-2])
+    rest = -T % window  # what the last stretch lacks
+    q_cut = F.pad(q, (0, 0, 0, rest)).unflatten(-2, (-1, window))  # (..., n, w, d)
+    n = q_cut.shape[-3]
+    place = torch.arange(n * window, device=q.device).view(n, window)
+    beside = (place[:, :1] - window + torch.arange(3 * window, device=q.device)).clamp(-1, T)  # (n, 3 w)
+    beside = torch.where((beside < g) | (beside == T), -1, beside)  # global ones stand in front, once
+    seen = torch.cat([torch.arange(g, device=q.device).expand(n, g), beside], dim=-1)  # (n, g + 3 w)
+    apart = place[:, :, None] - seen[:, None]  # (n, w, g + 3 w)
+    mask = (seen >= 0)[:, None] & ((apart.abs() < window) | (seen < g)[:, None])
+    mask = mask & (apart >= 0) if causal else mask
+    k_seen, v_seen = (part[..., seen.clamp(min=0), :] for part in (k, v))  # (..., n, g + 3 w, d)
+    out = attend(q_cut, k_seen, v_seen, mask)[0].flatten(-3, -2)[..., :T, :]  # (..., T, d_v)
+    if not g:
+        return out
+    looks_back = place.flatten()[:T] <= torch.arange(g, device=q.device)[:, None] if causal else None
+    return torch.cat([attend(q[..., :g, :], k, v, looks_back)[0], out[..., g:, :]], dim=-2)
+
+
+class LocalHeads(MultiHead):
+    """`MultiHead` whose heads look by `local_attention`: near places, and the first n_global ones.
+
+    x (B, T, D) -> (B, T, D), causal or not. Takes no mask, bias or memory, and nobody hears its weights: raises
+    ValueError for these.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, near: int, n_global: int = 0, **others):
+        super().__init__(d_model, n_heads, **others)
+        _check_window(near, n_global)
+        self.near, self.n_global = near, n_global
+
+    def heads(self, q, k, v, mask=None, causal=False, bias=None):
+        """`local_attention` for every head at once: q, k (B, H, T, d_k), v (B, H, T, d_v) -> (B, H, T, d_v)."""
+        check_alone(self, mask, bias)
+        return local_attention(q, k, v, self.near, self.n_global, causal)
+
+
+def check_alone(layer: MultiHead, mask: Tensor | None, bias: Tensor | None) -> None:
+    """Raise ValueError, in words, where heads that know no mask are handed one."""
+    if mask is not None or bias is not None:
+        raise ValueError(
+            f"{type(layer).__name__} takes no mask and no bias, and nobody can hear its weights: it never makes the "
+            "whole table of scores. Use MultiHead for that."
+        )
+
+
+def _check_window(window: int, n_global: int) -> None:
+    check_sizes("A window", window=window)
+    if n_global < 0:
+        raise ValueError(f"n_global is a number of places, 0 or more; got {n_global}.")
+
+
+def _check_local(q: Tensor, k: Tensor, v: Tensor, window: int, n_global: int) -> None:
+    check_shapes("local_attention", q=(q, "... T d"), k=(k, "... T d"), v=(v, "... T d_v"))
+    _check_window(window, n_global)
