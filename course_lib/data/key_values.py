@@ -19,8 +19,8 @@ def key_values(
 
     In the first half stand n_pairs pairs at drawn places, in the second half their keys at drawn places, in another
     order, without a value (0). Everywhere else both are 0. y is the value that belongs to a key that is asked, and 0
-    where nothing is asked. Keys of a row differ; values may be equal. Chance: 1 / n_symbols. Raises ValueError for sizes
-    below 1 and for more pairs than places or symbols.
+    where nothing is asked. Keys of a row differ; values may be equal. Chance: 1 / n_symbols. Raises ValueError for
+    sizes below 1 and for more pairs than places or symbols.
     """
     _check_pairs(batch, n_pairs, half, n_symbols)
     draw = lambda n: torch.rand(batch, n, generator=generator).argsort(dim=1)[:, :n_pairs]  # noqa: E731

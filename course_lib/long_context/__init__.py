@@ -1,5 +1,6 @@
 """Reading far: windows, memories, buckets and states in place of a look at every place. Lesson 17."""
 
+from course_lib.long_context.all_orders import AllOrders, order_masks
 from course_lib.long_context.hashing import SELF_SCORE, HashedHeads, hash_buckets, hashed_attention, meetings
 from course_lib.long_context.linear_attention import (
     DeltaHeads,
@@ -11,7 +12,6 @@ from course_lib.long_context.linear_attention import (
 )
 from course_lib.long_context.reversible import ReversibleStack, reversed_step, reversible_step
 from course_lib.long_context.segments import SegmentConfig, SegmentReader, recalled, relative_scores
-from course_lib.long_context.all_orders import TwoStreams, order_masks
 from course_lib.long_context.window import LocalHeads, band_mask, check_alone, cone, local_attention
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "ReversibleStack",
     "SegmentConfig",
     "SegmentReader",
-    "TwoStreams",
+    "AllOrders",
     "band_mask",
     "check_alone",
     "cone",

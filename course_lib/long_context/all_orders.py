@@ -28,7 +28,7 @@ def order_masks(order: Tensor) -> tuple[Tensor, Tensor]:
     return rank[None] <= rank[:, None], rank[None] < rank[:, None]
 
 
-class TwoStreams(nn.Module):
+class AllOrders(nn.Module):
     """A small XLNet: ids (B, T), order (T,) -> logits (B, T, V) of each word by those read before it in this order.
 
     h_0 = word + place, g_0 = one learned vector + place; both streams go through the same layers. (The paper's places
@@ -38,7 +38,7 @@ class TwoStreams(nn.Module):
 
     def __init__(self, vocab_size: int, max_len: int, d_model: int, n_heads: int, n_layers: int):
         super().__init__()
-        check_sizes("TwoStreams", vocab_size=vocab_size, max_len=max_len, n_layers=n_layers)
+        check_sizes("AllOrders", vocab_size=vocab_size, max_len=max_len, n_layers=n_layers)
         self.tokens, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
         self.asks = nn.Parameter(torch.randn(d_model))  # the w of section 2.3
         self.attention = nn.ModuleList(MultiHead(d_model, n_heads) for _ in range(n_layers))
