@@ -45,7 +45,7 @@ def chosen(model: Decoder, tokenizer, question: str, told: str) -> int:
 
 @experiment(each(places=["as taught", "halved"]), seeds=(0, 1, 2), cpus=HERE)
 def needle(seed, places):
-    """How often a published model names the right one of eight words, told once, by how many it reads and where it stood."""
+    """How often a published model finds one of eight words, told once, by how many it reads and where it stood."""
     path = published.fetch("smollm2")
     model, tokenizer, draws = Decoder.from_gguf(path), gguf_tokenizer(path), torch.Generator().manual_seed(seed)
     for block in model.blocks if places == "halved" else ():
