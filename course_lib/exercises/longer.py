@@ -156,8 +156,8 @@ RECALLED = Exercise(
     ),
     mistakes=slips("""
         memory.detach() -> memory
-            A gradient goes into the memory: nothing in yours is SG. Then it would run on through the segment before, and
-            the one before that. It is memory.detach().
+            A gradient goes into the memory: nothing in yours is SG. It would run on through the segment before, and the one
+            before that. It is memory.detach().
         [memory.detach(), x], dim=1) -> [memory, x], dim=1).detach()
             You detach the segment too. It is being learned from: only the memory is a constant.
         [memory.detach(), x] -> [memory, x.detach()]

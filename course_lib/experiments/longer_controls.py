@@ -19,3 +19,9 @@ def twice_as_long(seed, trained):
     how = READERS[trained]
     model = recipe.play_reader(seed, **how | {"steps": 2 * how["steps"]})
     return {"bits": {"64 after 64": bits(model, 64, 64), "128 alone": bits(model, 128, 0)}, "by place": by_place(model)}
+
+
+@experiment(seeds=THREE, cpus=HERE)
+def sixteen_for_longer(seed):
+    """The share of keys whose value is named by readers with 16 global places that learned three times as long."""
+    return answers(recipe.key_reader(seed, "window, 16 global", 3 * recipe.KEY_STEPS))
