@@ -18,7 +18,7 @@ def my_band_mask(T, window, n_global):
     return near | everywhere | everywhere[:, None]
 
 
-def sizes(T=11, window=4, n_global=2):
+def sizes(T=13, window=3, n_global=5):
     """For `Case.draw`: the length of a row, a window, and how many places are global."""
     return lambda: (T, window, n_global)
 
@@ -156,8 +156,8 @@ RECALLED = Exercise(
     ),
     mistakes=slips("""
         memory.detach() -> memory
-            A gradient goes into the memory: nothing in yours is SG. It would run on through the segment before, and the one
-            before that. It is memory.detach().
+            A gradient goes into the memory: nothing in yours is SG. It would run on through the segment before, and
+            the one before that. It is memory.detach().
         [memory.detach(), x], dim=1) -> [memory, x], dim=1).detach()
             You detach the segment too. It is being learned from: only the memory is a constant.
         [memory.detach(), x] -> [memory, x.detach()]
@@ -183,13 +183,11 @@ RECALLED = Exercise(
         seen @ w_k, seen @ w_v -> seen @ w_k, x @ w_v
             Your values are of the segment alone. Whoever looks at a remembered key wants its value.
         seen @ w_k, seen @ w_v -> x @ w_k, x @ w_v
-            You left out the memory: it stands in front of the segment.
+            You left out the memory: it stands in front of the segment. Keys and values are M + S, only queries are S.
         seen @ w_k, seen @ w_v -> memory.detach() @ w_k, memory.detach() @ w_v
             Those are keys and values of the memory alone. The segment stands behind it.
         torch.cat([memory.detach(), x], dim=1) -> x + memory.detach().mean(dim=1, keepdim=True)
             You add the memory to the segment. It stands in front: M places more, to be looked at.
-        torch.cat([memory.detach(), x], dim=1) -> torch.cat([memory.detach(), x], dim=1)[:, -x.shape[1] :]
-            You cut off all but the last S places. Keys and values are M + S; only queries are S.
         seen @ w_k, seen @ w_v -> torch.cat([seen @ w_k, seen @ w_v], 2)
             You put keys and values into one tensor. Two are asked for.
     """),

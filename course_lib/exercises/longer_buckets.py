@@ -1,0 +1,289 @@
+"""Lesson 17, a round of hashing, the way back through a reversible layer, and attention as a state that is written."""
+
+import torch
+
+from course_lib.exercises import Exercise
+from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, fresh, narrowed, pulled, same
+from course_lib.exercises.slips import slips
+
+LESSON = "longer"
+
+
+def my_hash_round(x, turns):
+    sides = x @ turns  # (T, n / 2): how far x goes in each drawn direction
+    return torch.cat([sides, -sides], dim=-1).argmax(dim=-1)  # (T,)
+
+
+def vectors(T=60, d=5, half=4, dtype=torch.float64):
+    """Vectors (T, d), and half as many drawn directions as buckets, (d, n / 2)."""
+    return torch.randn(T, d).to(dtype), torch.randn(d, half).to(dtype)
+
+
+HASH_ROUND = Exercise(
+    lesson=LESSON,
+    title="One round of hashing",
+    solution=my_hash_round,
+    returns="the bucket of each vector, whole numbers (T,)",
+    cases=(
+        Case(
+            vectors,
+            narrowed(
+                (
+                    lambda given: (given["x"][:, :1], given["turns"][:1, :1].abs()),
+                    "With one direction and one number a vector it is wrong already: bucket 0 where x is above 0, and "
+                    "bucket 1 where it is below.",
+                ),
+                (
+                    lambda given: (given["x"], given["turns"][:, :1]),
+                    "With one number a vector it is right, with several it is wrong: x @ turns.",
+                ),
+                otherwise="With one direction it is right, with several it is wrong: the largest of n / 2 numbers and "
+                "of the same with the other sign, in this order.",
+            ),
+        ),
+        Case(lambda: vectors(1, 3, 2), OTHER_SIZES),
+        Case(lambda: vectors(30, 4, 1), "With two buckets it is wrong: one direction, and its opposite."),
+        Case(lambda: vectors(20, 2, 7), "With more directions than numbers in a vector it is wrong."),
+        Case(lambda: vectors(dtype=torch.float32), SINGLE),
+    ),
+    hints=(
+        "How far does each vector go in each of the drawn directions? These are T times n / 2 numbers.",
+        "sides = x @ turns. A direction has an opposite: how far does x go there?",
+        "torch.cat([sides, -sides], dim=-1) is (T, n), a number for each bucket.",
+        ".argmax(dim=-1) is the place of the largest number in each row.",
+    ),
+    mistakes=slips("""
+        torch.cat([sides, -sides], dim=-1) -> sides
+            You left out the opposites: vectors that point away from all directions get a bucket that says nothing.
+        torch.cat([sides, -sides], dim=-1) -> sides.abs()
+            By .abs(), or by % at the end, a vector and its opposite share a bucket, and their product is as low as it
+            can be. They are two buckets: [sides, -sides].
+        [sides, -sides] -> [-sides, sides]
+            You name the opposite of the nearest direction. Are the opposites first in yours, or is it argmin? Buckets 0
+            to n / 2 - 1 are the directions as they were drawn, and the largest number decides.
+        torch.cat([sides, -sides], dim=-1) -> torch.stack([sides, -sides], dim=-1).flatten(-2)
+            You put each opposite behind its direction. All opposites stand behind all directions.
+        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> (sides > 0).long() @ 2 ** torch.arange(turns.shape[1])
+            Your bucket is made of signs, one bit a direction. That is another hash. Here the largest number decides.
+        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> (sides > 0).sum(dim=-1)
+            You count the directions in which a vector goes. Which one is the nearest?
+        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1).softmax(dim=-1)
+            Those are probabilities, (T, n). The number of one bucket is asked for: argmax.
+        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1).amax(dim=-1)
+            That is how far the vector goes there. Asked is which bucket it is: argmax.
+        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1)
+            Those are n numbers for each vector. The place of the largest is asked for.
+        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1).argsort(dim=-1)
+            Those are all buckets in an order. One is asked for.
+        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=0).argmax(dim=0)
+            You ask each direction for its nearest vector. Each vector is asked for its direction.
+        .argmax(dim=-1) -> .argmax(dim=-1) + 1
+            You count buckets from 1. The first is 0.
+        .argmax(dim=-1) -> .argmax(dim=-1, keepdim=True)
+            Yours is (T, 1). Leave out keepdim.
+        .argmax(dim=-1) -> .argmax(dim=-1).to(x)
+            Your buckets are floats. They are whole numbers, as argmax gives them.
+        x @ turns -> (x - x.mean(dim=0)) @ turns
+            You take the mean away first. Then it hangs on the other vectors where one of them lies.
+        x @ turns -> x @ (turns / turns.norm(dim=0))
+            You made the drawn directions equally long. Nothing was said of that: x @ turns, as they are.
+    """),
+)
+
+
+def my_reversed_step(f, g, y_1, y_2):
+    x_2 = y_2 - g(y_1)  # y_2 = x_2 + g(y_1), and y_1 is known
+    x_1 = y_1 - f(x_2)  # y_1 = x_1 + f(x_2), and now x_2 is known
+    return x_1, x_2
+
+
+def streams(B=2, T=3, D=4, dtype=torch.float64):
+    """Two matrices and their shifts, (D + 1, D), for f and for g, and two streams (B, T, D)."""
+    shapes = (D + 1, D), (D + 1, D), (B, T, D), (B, T, D)
+    return tuple(torch.randn(*shape).to(dtype) for shape in shapes)
+
+
+def undone(answer, w_f, w_g, y_1, y_2):
+    """For `Case.ask`: two functions that cannot be mistaken for one another, and the answer to them."""
+    return answer(lambda x: torch.tanh(x @ w_f[1:] + w_f[0]), lambda x: torch.cos(x @ w_g[1:] + w_g[0]), y_1, y_2)
+
+
+def way_back(answer, *arguments):
+    """For `Case.ask`: the gradients by the matrices and by both streams."""
+    return pulled(lambda *given: undone(answer, *given), *arguments)
+
+
+def which_stream(answer, solution, arguments):
+    """Which of the two is wrong."""
+    (_, second), (_, right) = (undone(one, *fresh(arguments)) for one in (answer, solution))
+    if not same(second, right):
+        return "x_2 is wrong. It comes first, for all that it needs is known: y_2 = x_2 + g(y_1)."
+    return "x_2 is right, x_1 is wrong: y_1 = x_1 + f(x_2), and x_2 is the one that was just found."
+
+
+REVERSED_STEP = Exercise(
+    lesson=LESSON,
+    title="A layer, back again",
+    solution=my_reversed_step,
+    returns="what the layer had read, x_1 and x_2, each of the shape of y_1",
+    cases=(
+        Case(streams, which_stream, undone),
+        Case(lambda: streams(1, 1, 1), OTHER_SIZES, undone),
+        Case(lambda: streams(1, 6, 2), which_stream, undone),
+        Case(streams, NO_GRADIENT, way_back),
+        Case(lambda: streams(dtype=torch.float32), SINGLE, undone),
+    ),
+    hints=(
+        "Forward: y_1 = x_1 + f(x_2), then y_2 = x_2 + g(y_1). Which of the two can be solved with what is known?",
+        "In the second, y_2 and y_1 are known: x_2 = y_2 - g(y_1).",
+        "With x_2 the first can be solved too.",
+        "x_1 = y_1 - f(x_2). What was done last is undone first.",
+    ),
+    mistakes=slips("""
+        y_1 - f(x_2) -> y_1 - f(y_2)
+            You put y_2 into f. Forward f read x_2: find that first, and use it.
+        x_2 = y_2 - g(y_1) -> x_2 = y_2 - g(y_1 - f(y_2))
+        x_1 = y_1 - f(x_2) -> x_1 = y_1 - f(y_2)
+            You undo the first line first. What was done last is undone first: x_2, then x_1.
+        return x_1, x_2 -> return x_1, y_2 - g(x_1)
+            You put x_1 into g. Forward g read y_1, which is known.
+        y_2 - g(y_1) -> y_2 - g(y_2)
+        y_1 - f(x_2) -> y_1 - f(y_1)
+            Each of your streams is undone by itself. Each was changed by the other one.
+        y_2 - g(y_1) -> y_2 + g(y_1)
+        y_1 - f(x_2) -> y_1 + f(x_2)
+            You add. What was added forward is taken away again.
+        y_1 - f(x_2) -> y_1 + f(x_2)
+            You add f. What was added forward is taken away again.
+        y_2 - g(y_1) -> y_2 + g(y_1)
+            You add g. What was added forward is taken away again.
+        y_2 - g(y_1) -> g(y_1) - y_2
+        y_1 - f(x_2) -> f(x_2) - y_1
+            Your differences are the wrong way round: y_2 - g(y_1).
+        x_2 = y_2 - g(y_1) -> x_1 = y_1 + f(y_2)
+        x_1 = y_1 - f(x_2) -> x_2 = y_2 + g(x_1)
+            You go forward once more. What is asked for is the way back.
+        return x_1, x_2 -> return x_2, x_1
+            You exchanged the two: x_1 comes first.
+        g(y_1) -> f(y_1)
+        f(x_2) -> g(x_2)
+            You exchanged the two functions: g changed the second stream, f the first.
+        x_1 = y_1 - f(x_2) -> x_1 = y_1
+            You left the first stream as it was: f(x_2) was added to it.
+        x_2 = y_2 - g(y_1) -> x_2 = y_2
+            You left the second stream as it was: g(y_1) was added to it.
+        return x_1, x_2 -> return y_1, y_2
+            You return what came in.
+        return x_1, x_2 -> return f(x_2), g(y_1)
+            Those are what was added. Take it away from y_1 and y_2.
+        return x_1, x_2 -> return x_1
+            You return the first stream alone. Both are asked for.
+        return x_1, x_2 -> return x_1 + x_2
+            You add the two streams up. Two are asked for, or the layer before cannot be undone.
+    """),
+)
+
+
+def my_linear_step(S, z, q, k, v):
+    S = S + k[:, :, None] * v[:, None, :]  # (B, d, d_v): it is written first
+    z = z + k  # (B, d)
+    out = (q[:, None, :] @ S).squeeze(1) / (q * z).sum(dim=1, keepdim=True)  # (B, d_v)
+    return out, S, z
+
+
+def states(B=3, d=4, d_v=6, written=True, dtype=torch.float64):
+    """A state (B, d, d_v) and its sum (B, d), then q, k (B, d), above 0, and v (B, d_v)."""
+    S, z, q, k, v = (
+        torch.randn(B, d, d_v),
+        3 * torch.rand(B, d),
+        torch.rand(B, d),
+        torch.rand(B, d),
+        torch.randn(B, d_v),
+    )
+    return tuple(part.to(dtype) for part in (S * written, z * written, q + 0.1, k + 0.1, v))
+
+
+def which_of_three(answer, solution, arguments):
+    """Which of the three is wrong."""
+    (out, S, z), (right, written, total) = (one(*fresh(arguments)) for one in (answer, solution))
+    if not same(S, written):
+        return "S is wrong: to each number of S, in row i and column j, k_i v_j is added."
+    if not same(z, total):
+        return "S is right. z is wrong: it is the sum of all keys so far, this one among them."
+    return "S and z are right. What is read is wrong: q S over q z, with this place's pair in them already."
+
+
+LINEAR_STEP = Exercise(
+    lesson=LESSON,
+    title="Attention as a state",
+    solution=my_linear_step,
+    returns="what is read, (B, d_v), the state, (B, d, d_v), and the sum of keys, (B, d)",
+    cases=(
+        Case(states, which_of_three),
+        Case(lambda: states(1, 1, 1), OTHER_SIZES),
+        Case(lambda: states(2, 5, 3), "Where values are narrower than keys it is wrong."),
+        Case(lambda: states(2, 3, 3), which_of_three),
+        Case(
+            lambda: states(2, 3, 4, False),
+            "At the first place, with nothing written before, out is v. There it is wrong.",
+        ),
+        Case(states, NO_GRADIENT, pulled),
+        Case(lambda: states(dtype=torch.float32), SINGLE),
+    ),
+    hints=(
+        "Three lines: write the pair into S, add the key to z, read with the query. In this order.",
+        "k[:, :, None] is (B, d, 1), v[:, None, :] is (B, 1, d_v). Their product is (B, d, d_v): k_i v_j.",
+        "q[:, None, :] @ S is (B, 1, d_v). Take the 1 away by .squeeze(1).",
+        "q z is one number for each row of the batch: (q * z).sum(dim=1, keepdim=True). Divide by it.",
+    ),
+    mistakes=slips("""
+        out = (q[:, None, :] @ S) -> out = (q[:, None, :] @ (S - k[:, :, None] * v[:, None, :]))
+        (q * z) -> (q * (z - k))
+            You read before you write, so this place does not see itself. (At the first place that is 0 / 0.)
+        (q[:, None, :] @ S) -> (q[:, None, :] @ (S - k[:, :, None] * v[:, None, :]))
+            You read the old S and divide by the new z. Both have this place's pair in them.
+        (q * z) -> (q * (z - k))
+            You read the new S and divide by the old z. Both have this place's pair in them.
+        / (q * z).sum(dim=1, keepdim=True) -> + 0
+            You forgot to divide by q z. Without it the result grows with every place that is written.
+        / (q * z).sum(dim=1, keepdim=True) -> * (q * z).sum(dim=1, keepdim=True)
+            You multiply by q z. Divide by it: then the weights of all places add up to 1.
+        / (q * z).sum(dim=1, keepdim=True) -> / (q * k).sum(dim=1, keepdim=True)
+            You divide by q k. It is the sum over all keys so far: q z.
+        / (q * z).sum(dim=1, keepdim=True) -> / z.sum(dim=1, keepdim=True)
+            You divide by the sum of z. How much of it counts hangs on the query: q z.
+        / (q * z).sum(dim=1, keepdim=True) -> / k.sum(dim=1, keepdim=True)
+            You divide by the sum of k. What was written before counts too, and by how much hangs on the query: q z.
+        / (q * z).sum(dim=1, keepdim=True) -> / q.sum(dim=1, keepdim=True)
+            You divide by the sum of q. It is q z: all weights that the query gives.
+        / (q * z).sum(dim=1, keepdim=True) -> / q.shape[1] ** 0.5
+            You divide by the root of d. That belongs before a softmax, and there is none. It is q z.
+        / (q * z).sum(dim=1, keepdim=True) -> / (q * z).sum()
+            You divide by one number for the whole batch. Each row has its own: dim=1.
+        z = z + k -> z = z
+            z is as it was: this place's key is added to it.
+        z = z + k -> z = k
+            You forget the keys that were written before: z + k.
+        S = S + k -> S = k
+            You forget what was written before: it is added to S.
+        k[:, :, None] * v[:, None, :] -> (k[:, :, None] * v[:, None, :]) / k.sum(dim=1)[:, None, None]
+            You divide what is written. It is written as it is, and divided when it is read.
+        k[:, :, None] * v[:, None, :] -> q[:, :, None] * v[:, None, :]
+            You write with the query. A value is written with its key, and read with a query.
+        q[:, None, :] @ S -> k[:, None, :] @ S
+            You read with the key. A value is written with its key, and read with a query.
+        k[:, :, None] * v[:, None, :] -> (v[:, :, None] * k[:, None, :]).reshape(S.shape)
+            Your outer product is the wrong way round. Rows of S are for keys, columns for values: k_i v_j.
+        S + k -> S - k
+            You take the pair away. It is added.
+        return out, S, z -> return out, S
+            You return two of the three. The next place needs z too.
+        return out, S, z -> return S, z, out
+            What is read comes first, then S, then z.
+        .squeeze(1) -> + 0
+        keepdim=True) -> keepdim=True)[:, None]
+            What you read is (B, 1, d_v): take the 1 away by .squeeze(1).
+    """),
+)
+
+EXERCISES = [HASH_ROUND, REVERSED_STEP, LINEAR_STEP]

@@ -1,0 +1,169 @@
+"""Lesson 17, a memory to mend: it lets gradients through, so each segment costs more than it should.
+
+The notebook holds the broken function word for word, under the name of its exercise.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from course_lib.exercises import Exercise
+from course_lib.exercises.probes import OTHER_SIZES, SINGLE, Case, fresh, is_number
+from course_lib.exercises.slips import slips
+
+LESSON = "longer"
+
+
+def broken_segments(model, segments):
+    """The gradients of one text, read segment by segment, are added up in the weights -> its mean loss.
+
+    model(x, memory) -> logits (B, S, V), and for each layer the states (B, M, D) to remember. segments: pairs (x, y),
+    (B, S) each, in the order of the text.
+    """
+    memory, losses = None, []
+    for x, y in segments:
+        logits, memory = model(x, memory)
+        loss = F.cross_entropy(logits.flatten(0, 1), y.flatten()) / len(segments)
+        loss.backward(retain_graph=True)  # without this the second segment stops with an error
+        losses.append(loss.detach())
+    return torch.stack(losses).sum()
+
+
+def mended_segments(model, segments):
+    memory, losses = None, []
+    for x, y in segments:
+        logits, memory = model(x, memory)
+        memory = tuple(states.detach() for states in memory)  # behind this segment they are constants
+        loss = F.cross_entropy(logits.flatten(0, 1), y.flatten()) / len(segments)
+        loss.backward()
+        losses.append(loss.detach())
+    return torch.stack(losses).sum()
+
+
+def text(n=4, B=2, S=3, M=5, L=2, V=6, D=4, dtype=torch.float64):
+    """A text in n segments, (n, 2, B, S), a table (V, D) and a matrix a layer (L, D, D), and places of memory."""
+    ids = torch.randint(V, (B, n * S + 1))
+    cut = torch.stack([ids[:, :-1], ids[:, 1:]]).unflatten(-1, (n, S))  # (2, B, n, S)
+    return cut.permute(2, 0, 1, 3), torch.randn(V, D).to(dtype), torch.randn(L, D, D).to(dtype), M
+
+
+def reader(table, weights, places, passed):
+    """Layers that look at the mean of what lies before. They remember it as it is, with its way back.
+
+    `passed` gets a number for each segment that is read: how often a gradient comes by it.
+    """
+
+    def model(ids, memory):
+        x, left, number = table[ids], [], len(passed)  # (B, S, D)
+        passed.append(0)
+        x.register_hook(lambda grad: passed.__setitem__(number, passed[number] + 1))
+        for w, states in zip(weights, memory or [x[:, :0]] * len(weights), strict=True):
+            seen = torch.cat([states, x], dim=1)
+            left.append(seen[:, -places:])
+            means = seen.cumsum(dim=1) / torch.arange(1, seen.shape[1] + 1, dtype=x.dtype)[:, None]
+            x = x + torch.tanh(means[:, -x.shape[1] :] @ w)
+        return x @ table.T, tuple(left)
+
+    return model
+
+
+def read_through(answer, segments, table, weights, places):
+    """What an answer gives, the gradients that it leaves, and how often one came by each segment."""
+    learned, passed = [part.requires_grad_() for part in (table, weights)], []
+    given = answer(reader(*learned, places, passed), [tuple(pair) for pair in segments])
+    return given, [torch.zeros_like(w) if w.grad is None else w.grad for w in learned], passed
+
+
+def loss_alone(answer, *arguments):
+    """For `Case.ask`: what comes back."""
+    given = read_through(answer, *arguments)[0]
+    return given.detach() if isinstance(given, torch.Tensor) else given
+
+
+def way_back(answer, *arguments):
+    """For `Case.ask`: what comes back; if that is a number, also the gradients, and how often one came by each."""
+    given, gradients, passed = read_through(answer, *arguments)
+    return [given.detach(), *gradients, *passed] if is_number(given) and isinstance(given, torch.Tensor) else given
+
+
+def where_it_runs(answer, solution, arguments):
+    """How often a gradient comes by each segment; or that the gradients themselves are wrong."""
+    mine, right = (read_through(one, *fresh(arguments))[2] for one in (answer, solution))
+    if mine != right:
+        return (
+            f"The loss is right. A gradient comes by the segments {', '.join(map(str, mine))} times, in the order of "
+            "the text. Once by each is enough."
+        )
+    return (
+        "The loss is right, and a gradient comes by each segment once. The gradients themselves are not right: each "
+        "segment's loss goes back through its own segment, and no farther."
+    )
+
+
+SEGMENTS = Exercise(
+    lesson=LESSON,
+    title="Find the bug: a memory that lets gradients through",
+    solution=mended_segments,
+    returns="the mean loss, a tensor without dimensions",
+    cases=(
+        Case(text, "The loss is wrong. That was right: a mean over segments, each read behind its memory.", loss_alone),
+        Case(text, where_it_runs, way_back),
+        Case(lambda: text(7, 1, 2, 9, 3), where_it_runs, way_back),
+        Case(lambda: text(1), "A text of one segment is wrong: there is nothing to remember yet.", way_back),
+        Case(lambda: text(3, 1, 1, 1, 1, 2, 1), OTHER_SIZES, way_back),
+        Case(lambda: text(dtype=torch.float32), SINGLE, way_back),
+    ),
+    stub=broken_segments,
+    hints=(
+        "Measure the seconds of each turn of the loop. They grow, though all segments are of one length. Why?",
+        "What is the memory's `grad_fn`? And what does `retain_graph` keep?",
+        "Without retain_graph PyTorch says: backward through the graph a second time. Which graph is that?",
+        "After each segment: memory = tuple(states.detach() for states in memory). Then nothing has to be retained.",
+    ),
+    mistakes=slips("""
+        memory = tuple(states.detach() for states in memory) -> pass
+        loss.backward() -> loss.backward(retain_graph=True)
+            The bug is still there: the memory knows how it was made, so each loss goes back to the beginning of the
+            text, and all of that has to be kept. (Farther than layers and memory reach the gradient is 0, and is
+            computed all the same.) The loss falls as it should, or faster: look at the seconds of each segment. A
+            .clone() is a copy with the same way back.
+        memory = tuple(states.detach() for states in memory) -> pass
+            This stops at the second segment. (If PyTorch says "backward through the graph a second time": the graph is
+            that of the segment before, and the memory leads into it. Cut it there.)
+        memory = tuple(states.detach() for states in memory) -> memory = (memory[0].detach(), *memory[1:])
+        loss.backward() -> loss.backward(retain_graph=True)
+            You detach the first layer's memory alone. Each layer has one.
+        memory = tuple(states.detach() for states in memory) -> memory = (*memory[:-1], memory[-1].detach())
+        loss.backward() -> loss.backward(retain_graph=True)
+            You detach the last layer's memory alone. Each layer has one.
+        memory = tuple(states.detach() for states in memory) -> pass
+        loss.backward() -> pass
+        losses.append(loss.detach()) -> losses.append(loss)
+        return torch.stack(losses).sum() -> total = torch.stack(losses).sum(); total.backward(); return total.detach()
+            You go back once, at the end. Then the gradient runs through the whole text, and all of it is kept until
+            then. A book is too long for that: detach the memory.
+        memory = tuple(states.detach() for states in memory) -> memory = None
+            You throw the memory away: each segment is read alone. Keep its numbers, and cut its way back.
+        memory = tuple(states.detach() for states in memory) -> memory = tuple(0 * states.detach() for states in memory)
+            You made the memory zeros. It keeps its numbers.
+        memory = tuple(states.detach() for states in memory) -> memory = tuple(s.detach()[:, -1:] for s in memory)
+            You remember the last place alone. All that the model hands out is remembered.
+        memory = tuple(states.detach() for states in memory) -> memory = tuple(memory[-1].detach() for states in memory)
+            You hand the last layer's states to all layers. Each remembers what it has read itself.
+        memory = model(x, memory) -> memory = model(x, memory)[0], memory or model(x, memory)[1]
+            Your memory stays with the first segment. It moves on with the text.
+        loss.backward() -> loss.backward() if y is segments[-1][1] else None
+            Only the last segment's gradient is left. Those of all segments are added up.
+        loss.backward() -> pass
+            Nothing is learned in yours: no gradient reaches the weights.
+        loss.backward() -> (loss * len(segments)).backward()
+            The gradient is that of the sum over segments. The loss is their mean.
+        return torch.stack(losses).sum() -> return torch.stack(losses).mean()
+            Each loss is divided by the number of segments already. Add them up.
+        return torch.stack(losses).sum() -> return losses[-1] * len(segments)
+            You return the loss of the last segment. The mean over all of them is asked for.
+        return torch.stack(losses).sum() -> return torch.stack(losses)
+            You return a number for each segment. One is asked for.
+    """),
+)
+
+EXERCISES = [SEGMENTS]
