@@ -256,7 +256,7 @@ def test_a_reader_learns_one_pair(monkeypatch):
     monkeypatch.setattr(recipe, "HALF", 2)  # four places: a step takes no time
     seen = []
     monkeypatch.setattr(recipe, "fit", lambda *what, **how: seen.append(fit(*what, **how)))
-    model = recipe.key_reader(0, "full", steps=100)
+    model = recipe.key_reader(0, "full", steps=80)
     [history] = seen
     assert sum(history.loss[:5]) / 5 > 0.9 * math.log(64) and sum(history.loss[-10:]) / 10 < 0.6 * math.log(64)
     assert not model.training and recipe.right_keys(model, 1) > 0.5
