@@ -45,11 +45,11 @@ _ASKED = questions("""
     - A hash of queries would be slower, since it has to be drawn every time
         To hash queries and keys is twice the work, and cheap. It was possible, but the buckets would not fit.
     + A bucket then holds both of them, instead of queries here and keys there
-        Yes: in a bucket with queries alone nobody has anything to look at. So no place looks at itself if it can help it.
+        Yes: in a bucket of queries nobody has anything to look at. The price: each place fits itself best, and must not.
 
     what_reversing_costs: What do reversible layers save in training, and what is the price?
     + States kept for the way back, at the price of computing each layer anew
-        Yes: with any number of layers two streams are kept, those at the end. Each step takes about as much again forward.
+        Yes: with any number of layers two streams are kept, those at the end. The way back makes the others again.
     - Weights, as a layer and its inverse share them; the price is width
         Each layer has weights of its own. Its inverse needs no others: it calls the same f and g and subtracts.
     - Scores, T times T of them in a layer, at the price of an inexact softmax
