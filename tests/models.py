@@ -35,6 +35,12 @@ from course_lib.detection.heat_map import HeatMap
 from course_lib.detection.resnet import FrozenNorm, Residual, ResNet
 from course_lib.language import decoder
 from course_lib.language.gpt import GPT
+from course_lib.long_context.all_orders import AllOrders
+from course_lib.long_context.hashing import HashedHeads
+from course_lib.long_context.linear_attention import DeltaHeads, LinearHeads
+from course_lib.long_context.reversible import ReversibleStack
+from course_lib.long_context.segments import SegmentReader
+from course_lib.long_context.window import LocalHeads
 from course_lib.multimodal.captions import Captioner
 from course_lib.multimodal.clip import CLIP, ImageTower, TextTower
 from course_lib.multimodal.one_stream import OneStream, WordsAndImage
@@ -161,17 +167,24 @@ MODELS = {
         lambda: Reader(*spelled(), torch.arange(2), 4),
         lambda new, B: (new.ids(B, 5), new.ids(3, 4), new.ids(B, 2)),
     ),
+    LocalHeads: Model(lambda: LocalHeads(6, 2, 2, 1), lambda new, B: (new.vectors(B, 5, 6), None, None, True)),
+    LinearHeads: Model(lambda: LinearHeads(6, 2), lambda new, B: (new.vectors(B, 5, 6), None, None, True)),
+    DeltaHeads: Model(lambda: DeltaHeads(6, 2), lambda new, B: (new.vectors(B, 5, 6), None, None, True)),
+    AllOrders: Model(lambda: AllOrders(11, 9, 6, 2, 2), lambda new, B: (new.ids(B, 5), new.ids(5).argsort())),
 }
 
 OWN_CASES = {
     RNN, CharRNN, AdditiveAttention, ConcatAttention, DotAttention, GeneralAttention, SelfAttention, MultiHead, Block,
     SinusoidalPositions, LearnedPositions, RelativeBias, LinearBias, Transformer, GPT, decoder.Decoder, Bert,
     Classifier, Tagger, MaskedWords, ConvNet, ConvStem, ViT, MaskedAutoencoder, LSTM, GRU, Queries, Anchors, DETR,
-    HeatMap, LearnedSearch, XLM, Quantiser, VQVAE,
+    HeatMap, LearnedSearch, XLM, Quantiser, VQVAE, HashedHeads, SegmentReader,
 }  # fmt: skip
 
-# PyTorch's own LSTM, which is not compiled: lesson 03's translator stands on it, and lesson 11's captioner.
-NOT_COMPILED = {seq2seq.Seq2Seq, seq2seq.Encoder, seq2seq.Decoder, seq2seq.AttentionDecoder, Captioner}
+# PyTorch's own LSTM, which is not compiled: lesson 03's translator stands on it, and lesson 11's captioner. Nor is a
+# way back that asks autograd itself for gradients, as that of reversible layers does.
+NOT_COMPILED = {
+    seq2seq.Seq2Seq, seq2seq.Encoder, seq2seq.Decoder, seq2seq.AttentionDecoder, Captioner, ReversibleStack,
+}  # fmt: skip
 
 # What is only tried as a part: of Transformer, of one stream and of two.
 PARTS = {Decoder, WordsAndImage, CoLayer}

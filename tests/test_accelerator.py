@@ -61,6 +61,11 @@ from course_lib.inputs.sequences import map_state
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.language.next_token import bits_per_token, next_token_loss, windows
+from course_lib.long_context.hashing import HashedHeads
+from course_lib.long_context.linear_attention import features, linear_step
+from course_lib.long_context.reversible import ReversibleStack
+from course_lib.long_context.segments import SegmentConfig, SegmentReader, relative_scores
+from course_lib.long_context.window import band_mask, cone
 from course_lib.multimodal.captions import Captioner, share_inside
 from course_lib.multimodal.contrastive import contrastive_loss, diagonal
 from course_lib.multimodal.quantiser import Quantiser
@@ -152,6 +157,38 @@ def a_model_of_the_list(kind):
     model(*MODELS[kind].given(New(vectors, ids, allowed), 2)).square().sum().backward()
     used = [p for p in model.parameters() if p.grad is not None]  # a head may leave out a part of its BERT
     assert (used or not [*model.parameters()]) and all(p.grad.device == p.device for p in used)
+
+
+@cases(causal=(True,), both=(False,))
+def heads_in_buckets(causal):
+    layer = there(HashedHeads, 6, 2, n_rounds=2, n_buckets=4, chunk=3)
+    backward(layer(vectors(2, 7, 6), causal=causal), through=layer)
+
+
+@cases(turned=(True, None), added=(False, None), window=(True, 3))
+def reader_of_segments(relative, window):
+    model = there(lambda: SegmentReader(SegmentConfig(11, 8, 2, 2, memory=4, relative=relative, window=window)))
+    loss_fn, text = TruncatedBPTT(), ids(101)
+    for batch in islice(streams(text, 4, 6), 3):  # the memory is handed from segment to segment
+        loss = loss_fn(model, batch)
+        model.zero_grad()
+        loss.backward()
+    assert loss.device == text.device and all(states.shape == (4, 4, 8) for states in loss_fn.state)
+    assert relative_scores(*[vectors(2, 5, 4)] * 3, *[vectors(2, 4)] * 2).device == text.device
+
+
+@cases(kept=(True,), computed_back=(False,))
+def reversible_layers(keep):
+    stack = there(lambda: ReversibleStack([(MultiHead(6, 2), nn.Linear(6, 6)) for _ in range(2)], keep))
+    backward(stack(vectors(2, 5, 6)), through=stack)
+
+
+@case
+def a_band_and_a_state():
+    mask = band_mask(7, 2, 1, device="chip")
+    assert cone(mask, 2).device == mask.device
+    S, z, x = vectors(2, 4, 4), vectors(2, 4), features(vectors(2, 4))
+    assert all(part.device == mask.device for part in linear_step(S, z, x, x, x))
 
 
 @cases(one=(1,), two=(2,))

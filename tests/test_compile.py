@@ -44,6 +44,8 @@ from course_lib.detection.resnet import ResNet
 from course_lib.detection.set_loss import loss_given
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig
+from course_lib.long_context.hashing import HashedHeads
+from course_lib.long_context.segments import SegmentConfig, SegmentReader
 from course_lib.multimodal.contrastive import contrastive_loss
 from course_lib.multimodal.quantiser import Quantiser
 from course_lib.multimodal.vq_vae import VQVAE
@@ -330,6 +332,36 @@ def test_a_detector_that_answers_with_a_set(anchors):
 
 def test_a_detector_on_a_grid():
     compiles(HeatMap(Backbone(1, (2, 4)), 5, 6).double(), *[(vectors(b, 1, 6, 7),) for b in SIZES])
+
+
+def test_heads_that_draw_their_rounds():
+    """HashedHeads draws at every call: read or not, from the same seed it draws the same."""
+    layer = One(HashedHeads(6, 2, n_rounds=2, n_buckets=4, chunk=3).double())
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="eager")
+    for n, b in enumerate(SIZES):
+        x, found = (vectors(b, 7, 6), None, None, True), []
+        for run in (compiled, layer):
+            torch.manual_seed(1)
+            with torch._dynamo.config.patch(error_on_recompile=n > 0):
+                found.append(gradients(run, x))
+        for one, other in zip(*found, strict=True):
+            assert_close(one, other, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_reader_of_segments(relative):
+    """The first segment of a text."""
+
+    class Read(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = SegmentReader(SegmentConfig(11, 8, 2, 2, memory=3, relative=relative)).double()
+
+        def forward(self, ids):
+            logits, memory = self.model(ids)
+            return [logits, *memory]
+
+    compiles(Read(), *[(torch.randint(11, (b, 5)),) for b in SIZES])
 
 
 def test_losses_of_detectors():

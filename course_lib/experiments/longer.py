@@ -3,7 +3,7 @@
 import math
 import time
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,7 @@ from course_lib.long_context.reversible import ReversibleStack
 from course_lib.long_context.segments import SegmentReader
 from course_lib.long_context.window import LocalHeads
 from course_lib.recipes import longer as recipe
-from course_lib.recurrent.language_model import TruncatedBPTT, bits_per_character, streams
+from course_lib.recurrent.language_model import TruncatedBPTT
 
 HERE = ("default",)  # one instruction set: what was recorded says so
 
@@ -50,23 +50,51 @@ READERS = {
     "64 alone, places added": {"segment": 64, "relative": False, "steps": 700},
     "64 after 64, places added": {"segment": 64, "memory": 64, "relative": False, "steps": 580},
 }
-LETTERS, ROWS = 256_000, 128  # test characters, and in how many streams they are read
+ROWS, LENGTH, BEGIN = 128, 1024, 128  # rows of test plays, characters of each, and the first of them that counts
 
 
 @experiment(each(trained=READERS), cpus=HERE)
 def memory(seed, trained):
     """Bits a character of test plays, by how a reader was trained, and by how it reads: with a memory, or without."""
-    model = recipe.play_reader(seed, **READERS[trained])
-    found = {"64 alone": bits(model, 64, 0), "64 after 64": bits(model, 64, 64)}
+    return read_so(recipe.play_reader(seed, **READERS[trained]))
+
+
+def read_so(model: SegmentReader) -> dict:
+    """Bits a character by ways to read, and by the place in a segment."""
+    ways = {"64 alone": (64, 0), "64 after 64": (64, 64)}
     if model.config.relative:
-        found |= {
-            "64 after 64, no farther than 64": bits(model, 64, 64, window=64),
-            "64 after 128": bits(model, 64, 128),
-            "128 alone": bits(model, 128, 0),
-            "128 alone, places halved": bits(model, 128, 0, turn=halved),
-            "128 alone, larger base": bits(model, 128, 0, turn=partial(rotate, base=LARGER_BASE)),
+        ways |= {
+            "64 after 64, no farther than 64": (64, 64, 64),
+            "64 after 128": (64, 128),
+            "128 alone": (128, 0),
+            "128 alone, places halved": (128, 0, None, halved),
+            "128 alone, larger base": (128, 0, None, partial(rotate, base=LARGER_BASE)),
         }
-    return {"bits": found, "by place": by_place(model)}
+    found = {
+        name: bits_each(reading_as(model, memory, *how), segment) for name, (segment, memory, *how) in ways.items()
+    }
+    by_place = {name: each_bits.unflatten(1, (-1, ways[name][0])).mean(dim=(0, 1)) for name, each_bits in found.items()}
+    return {
+        "bits": {name: each_bits.mean() for name, each_bits in found.items()},
+        "by place": {name: by_place[name] for name in ("64 alone", "64 after 64", "128 alone") if name in by_place},
+    }
+
+
+@cache
+def asked() -> Tensor:
+    """Rows of test plays, evenly spread over all of them: (ROWS, LENGTH + 1)."""
+    ids = recipe.characters("test")
+    return ids.unfold(0, LENGTH + 1, (len(ids) - LENGTH - 1) // (ROWS - 1))[:ROWS]
+
+
+@torch.no_grad()
+def bits_each(model: SegmentReader, segment: int) -> Tensor:
+    """-log2 p of each character of `asked` from the 129th on, read in segments one after the other: (ROWS, 896)."""
+    state, found, ids = None, [], asked()
+    for at in range(0, LENGTH, segment):
+        logits, state = model(ids[:, at : at + segment], state)
+        found.append(F.cross_entropy(logits.transpose(1, 2), ids[:, at + 1 : at + segment + 1], reduction="none"))
+    return torch.cat(found, dim=1)[:, BEGIN:] / math.log(2)
 
 
 # Where twice the base's slowest turn stays below what was seen, and the fastest turns as before: base 2^(d / (d - 2)).
@@ -85,25 +113,6 @@ def reading_as(model: SegmentReader, memory: int, window: int | None = None, tur
     for block in twin.blocks if turn else ():
         block.attention.turn = turn
     return twin.eval()
-
-
-def bits(model: SegmentReader, segment: int, memory: int, window: int | None = None, turn=None) -> float:
-    """Bits a character of test plays, read in segments, with so many places of memory."""
-    twin = reading_as(model, memory, window, turn)
-    return bits_per_character(twin, recipe.characters("test")[:LETTERS], ROWS, segment)
-
-
-@torch.no_grad()
-def by_place(model: SegmentReader) -> dict:
-    """Bits a character by its place in a segment of 64, without a memory and with one of 64."""
-    ids, found = recipe.characters("test")[:LETTERS], {}
-    for name, places in (("alone", 0), ("after 64", 64)):
-        twin, state, losses = reading_as(model, places), None, []
-        for (x, y), _ in zip(streams(ids, ROWS, 64), range(LETTERS // ROWS // 64 - 1), strict=False):
-            logits, state = twin(x, state)
-            losses.append(F.cross_entropy(logits.transpose(1, 2), y, reduction="none"))
-        found[name] = torch.cat(losses[1:]).mean(dim=0) / math.log(2)  # the first segment has no memory
-    return found
 
 
 # --- what it costs

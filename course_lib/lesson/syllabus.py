@@ -298,7 +298,7 @@ LISTED = (
             "long_context/hashing.py",
             "long_context/reversible.py",
             "long_context/linear_attention.py",
-            "long_context.all_orders.py",
+            "long_context/all_orders.py",
             "data/key_values.py",
             "recipes/longer.py",
         ),

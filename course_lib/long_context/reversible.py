@@ -29,7 +29,7 @@ def reversed_step(f: Callable, g: Callable, y_1: Tensor, y_2: Tensor) -> tuple[T
 
 
 class _Stack(torch.autograd.Function):
-    """All layers; backward goes through them from the last to the first, each computed back and then once more."""
+    """All layers; backward goes from the last to the first, and computes each part once more: for both of its uses."""
 
     @staticmethod
     def forward(ctx, x_1, x_2, layers, *parameters):
@@ -45,19 +45,23 @@ class _Stack(torch.autograd.Function):
         y_1, y_2 = ctx.saved_tensors
         found = {}
         for f, g in reversed(ctx.layers):
-            with torch.no_grad():
-                x_1, x_2 = reversed_step(f, g, y_1, y_2)
-            with torch.enable_grad():
-                read = [x.detach().requires_grad_() for x in (x_1, x_2)]
-                own = [w for part in (f, g) for w in part.parameters() if w.requires_grad]
-                gave = reversible_step(f, g, *read)
-                d_1, d_2, *grads = torch.autograd.grad(gave, [*read, *own], (d_1, d_2), allow_unused=True)
-            for w, grad in zip(own, grads, strict=True):
-                if grad is not None:
-                    found[w] = grad + found[w] if w in found else grad
-            y_1, y_2 = x_1, x_2
+            gave, d = _again(g, y_1, d_2, found)
+            x_2, d_1 = y_2 - gave, d_1 + d
+            gave, d = _again(f, x_2, d_1, found)
+            y_1, y_2, d_2 = y_1 - gave, x_2, d_2 + d
         wanted = [w for f, g in ctx.layers for part in (f, g) for w in part.parameters()]
         return d_1, d_2, None, *(found.pop(w, None) for w in wanted)
+
+
+def _again(part: nn.Module, x: Tensor, d: Tensor, found: dict) -> tuple[Tensor, Tensor | float]:
+    """What a part gives for x, computed once more, and the gradient by x; those by its weights are added to `found`."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        own = [w for w in part.parameters() if w.requires_grad]
+        gave = part(x)
+        d_x, *grads = torch.autograd.grad(gave, [x, *own], d, allow_unused=True)
+    found |= {w: grad + found.get(w, 0) for w, grad in zip(own, grads, strict=True) if grad is not None}
+    return gave.detach(), 0.0 if d_x is None else d_x
 
 
 class ReversibleStack(nn.Module):

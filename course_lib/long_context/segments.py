@@ -74,10 +74,10 @@ class SegmentReader(nn.Module):
     def forward(self, ids: Tensor, memory: tuple | None = None) -> tuple[Tensor, tuple]:
         ids = token_ids("The segment", ids, self.tokens, shortest=1)
         x, S = self.tokens(ids), ids.shape[1]  # (B, S, D)
-        if self.places is not None:
-            x = x + self.places.weight[:S]
         memory = (x[:, :0],) * len(self.blocks) if memory is None else memory
         _check_read(self, memory, x)
+        if self.places is not None:
+            x = x + self.places.weight[:S]
         M, left = memory[0].shape[1], []
         places = torch.arange(M + S, device=ids.device)
         for block, states in zip(self.blocks, memory, strict=True):

@@ -139,9 +139,11 @@ def play_batches(seed: int, segment: int = SEGMENT) -> Iterator[tuple[Tensor, Te
     return streams(ids.roll(-begin), STREAMS * SEGMENT // segment, segment)
 
 
-def play_reader(seed: int, steps: int, segment: int = SEGMENT, **sizes) -> SegmentReader:
-    """A reader of the plays, trained segment by segment; sizes: as in `untrained_reader`."""
+def play_reader(
+    seed: int, steps: int, segment: int = SEGMENT, rate: float = PLAY_RATE, loss=TruncatedBPTT, **sizes
+) -> SegmentReader:
+    """A reader of the plays, trained segment by segment; loss: makes what carries the memory; sizes: as above."""
     model = untrained_reader(seed, segment, **sizes)
-    fit(model, play_batches(seed, segment), TruncatedBPTT(), steps=steps, lr=PLAY_RATE, weight_decay=0.01,
+    fit(model, play_batches(seed, segment), loss(), steps=steps, lr=rate, weight_decay=0.01,
         schedule=partial(cosine, warmup=50), device=CPU, progress=False)  # fmt: skip
     return model
