@@ -209,6 +209,8 @@ def test_readers_have_the_same_sizes():
         (lambda: recipe.untrained_reader(0)(torch.zeros(1, 0, dtype=torch.long)), ValueError),
         (lambda: recipe.untrained_reader(0)(torch.full((1, 4), 1_000)), ValueError),
         (lambda: recipe.untrained_reader(0)(torch.zeros(1, 4)), TypeError),
+        (lambda: recipe.play_reader(0, 1, rate=-1.0), ValueError),
+        (lambda: recipe.play_reader(0, 1, loss=None), TypeError),
         (lambda: next(recipe.play_batches(0, 0)), ZeroDivisionError),
         (lambda: next(recipe.play_batches(0, 10_000)), ValueError),  # no stream is left
         (lambda: recipe.characters("exam"), KeyError),
@@ -388,6 +390,42 @@ def test_all_readers_of_plays_are_trained_alike(small, asked, sizes):
     begun = recipe.untrained_reader(3, **sizes)
     assert model.config == begun.config and not same(parts(model), parts(begun))
     assert same(parts(recipe.play_reader(3, 700, **sizes)), parts(model))
+
+
+class Watched(TruncatedBPTT):
+    """Keeps which memory it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.given = []
+
+    def __call__(self, model, batch):
+        self.given.append(self.state)
+        return super().__call__(model, batch)
+
+
+def test_rate_and_loss_reach_the_training(small, asked):
+    """play_reader: another rate moves the weights otherwise; what carries the memory is made anew for each reader."""
+    usual, told, slow = (recipe.play_reader(3, 700, memory=16, **how) for how in ({}, {"rate": 6e-3}, {"rate": 1e-3}))
+    assert [how["lr"] for _, _, how in asked] == [recipe.PLAY_RATE, 6e-3, 1e-3] and recipe.PLAY_RATE == 6e-3
+    assert same(parts(usual), parts(told)) and not same(parts(usual), parts(slow))
+    assert usual.config == slow.config
+    one, two = (recipe.play_reader(3, 700, memory=16, loss=Watched) for _ in range(2))
+    (_, first, how), (_, second, _) = asked[3:]
+    assert type(first) is type(second) is Watched and first is not second and how["lr"] == recipe.PLAY_RATE
+    for loss in (first, second):
+        assert len(loss.given) == 2 and loss.given[0] is None and loss.given[1][0].shape == (4, 16, 96)
+    assert same(parts(one), parts(usual)) and same(parts(two), parts(usual))
+
+
+@pytest.mark.parametrize(("segment", "room"), [(64, 64), (16, 64), (128, 128)])
+def test_a_segment_longer_than_its_places_is_refused_in_words(small, segment, room):
+    """untrained_reader: learned places end, and the reader says how many there are; relative ones do not."""
+    ids = recipe.characters("test")[None, : room + 1]
+    with pytest.raises(ValueError, match=f"up to {room} learned places; got {room + 1} tokens"):
+        recipe.untrained_reader(0, segment, relative=False)(ids)
+    assert recipe.untrained_reader(0, segment, relative=False)(ids[:, :room])[0].shape[1] == room
+    assert recipe.untrained_reader(0, segment)(ids)[0].shape[1] == room + 1
 
 
 @pytest.mark.parametrize("sizes", [{"memory": 16}, {"relative": False}])

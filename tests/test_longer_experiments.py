@@ -14,20 +14,26 @@ from torch.testing import assert_close
 
 from course_lib.attention.positions import rotate
 from course_lib.data import plays
+from course_lib.data.key_values import key_values
 from course_lib.experiments import Experiment
 from course_lib.experiments import longer as experiments
 from course_lib.experiments import longer_controls as controls
 from course_lib.experiments import longer_needle as needles
 from course_lib.recipes import longer as recipe
-from course_lib.recurrent.language_model import bits_per_character
+from course_lib.recurrent.language_model import TruncatedBPTT, bits_per_character
 from course_lib.train import fit
 
 LETTERS = {"train": 9_001, "validation": 500, "test": 3_000}
-ROWS, JUDGED = 2, 2 * 64 * 6 + 1  # two streams of six segments of 64
+ROWS, LENGTH = 3, 6 * 64  # rows of test plays, and characters of each: six segments, four of them count
 LOOKS = {"full": "MultiHead", "window": "LocalHeads", "buckets": "HashedHeads", "linear": "LinearHeads"}
 ALONE, AFTER = "64 alone", "64 after 64"
-FAR = {f"{AFTER}, no farther than 64", "64 after 128", "128 alone"}
-FAR |= {"128 alone, places halved", "128 alone, larger base"}
+NEAR, LONG, HALVED, LARGER = (
+    f"{AFTER}, no farther than 64",
+    "128 alone",
+    "128 alone, places halved",
+    "128 alone, larger base",
+)
+FAR = {NEAR, "64 after 128", LONG, HALVED, LARGER}
 
 
 @cache
@@ -45,14 +51,16 @@ def tiny(monkeypatch):
         monkeypatch.setattr(recipe, name, cache(getattr(recipe, name).__wrapped__))
     for name, number in (("STREAMS", 4), ("KEY_BATCH", 2), ("ASKED_ROWS", 8)):
         monkeypatch.setattr(recipe, name, number)
-    for name, number in (("LETTERS", JUDGED), ("ROWS", ROWS), ("LENGTHS", (8, 100))):
+    for name, number in (("LENGTH", LENGTH), ("ROWS", ROWS), ("LENGTHS", (8, 100))):
         monkeypatch.setattr(experiments, name, number)
+    monkeypatch.setattr(experiments, "asked", cache(experiments.asked.__wrapped__))
 
     def briefly(model, batches, loss, **how):
-        asked.append((model, how))
+        asked.append((model, how | {"loss": loss, "begun": parts(model)}))
         return fit(model, batches, loss, **how | {"steps": min(2, how["steps"])})
 
-    monkeypatch.setattr(recipe, "fit", briefly)
+    for module in (recipe, controls):
+        monkeypatch.setattr(module, "fit", briefly)
     return asked
 
 
@@ -68,7 +76,7 @@ def reader(memory=0, segment=64, seed=0, **sizes):
 
 
 def judged():
-    return recipe.characters("test")[:JUDGED]
+    return recipe.characters("test")
 
 
 def parts(model):
@@ -85,19 +93,16 @@ def plain(found, *keys):
     return True
 
 
-def bits_by_place(model, ids, segment, skip=0):
-    """-log2 p of each character of streams (B, N + 1), read in segments without a memory: (N - skip,)."""
-    nats = [
-        F.cross_entropy(model(ids[:, at : at + segment])[0].transpose(1, 2), ids[:, at + 1 : at + segment + 1],
-                        reduction="none")
-        for at in range(0, ids.shape[1] - 1, segment)
-    ]  # fmt: skip
-    return torch.cat(nats, dim=1).mean(dim=0)[skip:] / math.log(2)
+def by_hand(model, segment):
+    """-log2 p of each character of the rows, read in segments that remember nothing of each other: (ROWS, LENGTH)."""
+    ids = experiments.asked()
+    with torch.no_grad():
+        said = torch.cat([model(ids[:, at : at + segment])[0] for at in range(0, LENGTH, segment)], dim=1)
+    return -said.log_softmax(dim=-1).gather(-1, ids[:, 1:, None])[..., 0] / math.log(2)
 
 
-def in_rows(ids, n, rows=ROWS):
-    """The streams that are read, and the character behind each: (B, n + 1)."""
-    return torch.stack([ids[row * n : (row + 1) * n + 1] for row in range(rows)])
+def mean(bits):
+    return bits.mean().item()
 
 
 # --- a model that reads otherwise
@@ -161,85 +166,127 @@ def test_a_larger_base_slows_the_slowest_turn():
 # --- bits of the plays
 
 
-@pytest.mark.parametrize("segment", [64, 128])
-def test_bits_without_a_memory_are_those_of_each_segment(tiny, segment):
-    """bits: `bits_per_character` of the model as it is, and by hand from each character of the test plays."""
-    model = reader(0, segment)
-    found = experiments.bits(model, segment, 0)
-    assert found == pytest.approx(bits_per_character(model, judged(), ROWS, segment), rel=1e-6)
-    with torch.no_grad():
-        assert found == pytest.approx(bits_by_place(model, in_rows(judged(), 384), segment).mean().item(), rel=1e-5)
-    assert model.config.memory == 0
+@pytest.mark.parametrize(("n", "rows", "length"), [(3_000, 3, 384), (600_000, 128, 1024), (386, 2, 384), (387, 3, 384)])
+def test_rows_are_spread_over_all_test_plays(monkeypatch, n, rows, length):
+    """asked: characters that follow each other, from the first to the last but a few, as far apart from row to row."""
+    read = []
+    monkeypatch.setattr(recipe, "characters", lambda split: (read.append(split), torch.arange(n))[1])
+    monkeypatch.setattr(experiments, "ROWS", rows)
+    monkeypatch.setattr(experiments, "LENGTH", length)
+    found = experiments.asked.__wrapped__()
+    assert found.shape == (rows, length + 1) and read == ["test"]
+    assert (found.diff(dim=1) == 1).all()
+    begins = found[:, 0]
+    assert begins[0] == 0 and n - rows < found[-1, -1] < n and len({*begins.diff().tolist()}) == 1
+    assert n < 500 or begins.diff()[0] > length  # no character stands in two rows
 
 
-def test_how_it_was_trained_does_not_change_how_it_reads(tiny):
-    """bits: memory and window are told, and the model's own do not count."""
-    for memory, window in ((0, None), (64, None), (64, 64)):
-        found = [experiments.bits(reader(own), 64, memory, window=window) for own in (0, 64, 200)]
-        assert found[0] == found[1] == found[2]
-
-
-def test_memory_window_and_turns_change_the_bits(tiny):
-    """bits: each way of reading gives another number; a window that holds all that is seen gives the same."""
-    model = reader()
-    found = {(segment, memory, window): experiments.bits(model, segment, memory, window) for segment, memory, window in
-             ((64, 0, None), (64, 64, None), (64, 64, 64), (64, 128, None), (128, 0, None))}  # fmt: skip
-    assert len({*found.values()}) == len(found)
-    assert experiments.bits(model, 64, 0, 64) == pytest.approx(found[64, 0, None], rel=1e-6)
-    assert experiments.bits(model, 64, 64, 128) == pytest.approx(found[64, 64, None], rel=1e-6)
-    turned = [experiments.bits(model, 128, 0, turn=turn) for turn in (
-        experiments.halved, partial(rotate, base=experiments.LARGER_BASE), rotate)]  # fmt: skip
-    assert len({*turned, found[128, 0, None]}) == 3 and turned[2] == found[128, 0, None]
-
-
-def test_a_window_of_64_looks_no_farther_than_a_segment(tiny):
-    """bits: with a memory and a window of 64 each character sees the 64 of a layer, by one long read under it."""
-    model = reader()
-    long = experiments.reading_as(model, 0, window=64)
-    with torch.no_grad():
-        ids = in_rows(judged(), 384)
-        by_hand = bits_by_place(long, ids, 384).mean().item()
-    assert experiments.bits(model, 64, 64, window=64) == pytest.approx(by_hand, rel=1e-5)
-
-
-def test_only_test_plays_are_judged(tiny, monkeypatch):
-    """bits, by_place: no letter of another split."""
-    read, characters = [], recipe.characters
-    monkeypatch.setattr(recipe, "characters", lambda split: (read.append(split), characters(split))[1])
-    experiments.bits(reader(), 64, 0)
-    experiments.by_place(reader())
-    assert {*read} == {"test"}
-
-
-def test_bits_by_place_by_hand(tiny):
-    """by_place: each segment but the first and the last, read alone, whatever the model remembered in training."""
-    model = reader(16)
-    found = experiments.by_place(model)
-    assert {*found} == {"alone", "after 64"} and all(bits.shape == (64,) for bits in found.values())
-    ids = in_rows(judged(), 384)[:, : 64 * 5 + 1]  # the last segment is left out
-    model = experiments.reading_as(model, 0)
-    with torch.no_grad():
-        alone = bits_by_place(model, ids, 64, skip=64).view(-1, 64).mean(dim=0)
-        assert_close(found["alone"], alone)
-
-
-def test_two_segments_are_one_of_twice_the_length(tiny, monkeypatch):
-    """by_place: where all that was read is remembered, the second segment is the second half of one long read."""
-    monkeypatch.setattr(experiments, "LETTERS", ROWS * 64 * 3)  # streams of two whole segments
-    model = reader()
-    with torch.no_grad():
-        whole = bits_by_place(model, in_rows(judged(), 128), 128, skip=64)
-    assert_close(experiments.by_place(model)["after 64"], whole)
+@pytest.mark.parametrize("n", [0, 1, 384, 385, 386])
+def test_rows_need_plays_that_are_longer(monkeypatch, n):
+    monkeypatch.setattr(recipe, "characters", lambda split: torch.arange(n))
+    for name, number in (("ROWS", 3), ("LENGTH", 384)):
+        monkeypatch.setattr(experiments, name, number)
+    with pytest.raises(RuntimeError):
+        experiments.asked.__wrapped__()
 
 
 @pytest.mark.parametrize("sizes", [{}, {"relative": False}])
-def test_the_mean_of_the_places_is_about_the_mean(tiny, sizes):
+@pytest.mark.parametrize(("segment", "memory"), [(64, 0), (64, 64), (64, 128), (128, 0)])
+def test_bits_are_those_of_a_text_that_is_read_through(tiny, monkeypatch, segment, memory, sizes):
+    """bits_each: of each row what `bits_per_character` says of it, with the memory carried; the first 128 left out."""
+    model = reader(memory, segment, **sizes)
+    counted = experiments.bits_each(model, segment)
+    monkeypatch.setattr(experiments, "BEGIN", 0)
+    found = experiments.bits_each(model, segment)
+    assert found.shape == (ROWS, LENGTH) and counted.equal(found[:, 128:]) and not found.requires_grad
+    for bits, row in zip(found, experiments.asked(), strict=True):
+        assert mean(bits) == pytest.approx(bits_per_character(model, row, 1, segment), rel=1e-5)
+
+
+@pytest.mark.parametrize("segment", [64, 128])
+def test_bits_without_a_memory_are_those_of_each_segment(tiny, segment):
+    """bits_each: -log2 p of each character by hand, from the 129th on; another segment gives other bits."""
+    model = reader(0, segment)
+    assert_close(experiments.bits_each(model, segment), by_hand(model, segment)[:, 128:])
+    assert not torch.allclose(experiments.bits_each(model, 32), by_hand(model, segment)[:, 128:])
+
+
+def test_a_window_of_64_looks_no_farther_than_a_segment(tiny):
+    """bits_each: with a memory and a window of 64 each layer sees 64 characters, as one long read under it does."""
+    model = reader()
+    long = experiments.reading_as(model, 0, window=64)
+    found = experiments.bits_each(experiments.reading_as(model, 64, window=64), 64)
+    assert_close(found, by_hand(long, LENGTH)[:, 128:], rtol=1e-4, atol=1e-4)
+    assert mean(found) == pytest.approx(mean(experiments.read_so(model)["bits"][NEAR]))
+    # A window that holds all that is seen changes nothing.
+    wide = experiments.bits_each(experiments.reading_as(model, 64, window=128), 64)
+    assert_close(wide, experiments.bits_each(experiments.reading_as(model, 64), 64))
+
+
+def test_who_remembers_all_reads_as_in_one_piece(tiny):
+    """bits_each: with room for the whole row a memory is one long read."""
+    model = reader()
+    found = experiments.bits_each(experiments.reading_as(model, LENGTH), 64)
+    assert_close(found, by_hand(experiments.reading_as(model, 0), LENGTH)[:, 128:], rtol=1e-4, atol=1e-4)
+
+
+def test_how_it_was_trained_does_not_change_how_it_reads(tiny):
+    """read_so: memory and window are told, and the model's own do not count; the model stays as it was."""
+    found = []
+    for sizes in ({}, {"memory": 64}, {"memory": 200, "window": 8}):
+        model = reader(**sizes)
+        config, before = model.config, parts(model)
+        found.append(experiments.read_so(model))
+        assert model.config == config and same(parts(model), before)
+        assert all(block.attention.turn is rotate for block in model.blocks)
+    for kind in ("bits", "by place"):
+        assert same(found[0][kind], found[1][kind]) and same(found[0][kind], found[2][kind])
+
+
+def test_ways_to_read_by_hand(tiny):
+    """read_so: each way gives another number, and what its name says: alone, and with other turns."""
+    model = reader()
+    found = experiments.read_so(model)["bits"]
+    assert {*found} == {ALONE, AFTER, *FAR} and len({bits.item() for bits in found.values()}) == len(found)
+    for name, segment, turn in ((ALONE, 64, rotate), (LONG, 128, rotate), (HALVED, 128, experiments.halved),
+                                (LARGER, 128, partial(rotate, base=experiments.LARGER_BASE))):  # fmt: skip
+        for block in model.blocks:
+            block.attention.turn = turn
+        assert mean(found[name]) == pytest.approx(mean(by_hand(model, segment)[:, 128:]), rel=1e-5)
+
+
+def test_learned_places_are_read_as_far_as_they_go(tiny):
+    """read_so: segments of 64 alone and with a memory; nothing behind the 64 places that were learned."""
+    found = experiments.read_so(reader(relative=False))
+    assert all({*found[kind]} == {ALONE, AFTER} for kind in found)
+    assert found["bits"][ALONE] != found["bits"][AFTER]
+
+
+def test_only_test_plays_are_judged(tiny, monkeypatch):
+    """read_so: no letter of another split."""
+    read, characters, model = [], recipe.characters, reader()
+    monkeypatch.setattr(recipe, "characters", lambda split: (read.append(split), characters(split))[1])
+    experiments.read_so(model)
+    assert {*read} == {"test"}
+
+
+@pytest.mark.parametrize("sizes", [{}, {"relative": False}])
+def test_bits_by_place_by_hand(tiny, sizes):
+    """read_so: the mean of each place over rows and segments, and the mean of all places is the mean of all."""
     model = reader(**sizes)
-    found = experiments.by_place(model)
-    assert found["alone"].mean().item() == pytest.approx(experiments.bits(model, 64, 0), rel=0.05)
-    assert found["after 64"].mean().item() == pytest.approx(experiments.bits(model, 64, 64), rel=0.05)
-    # The first character of a segment is told by itself alone, the same with a memory only where it remembers.
-    assert not torch.allclose(found["alone"][0], found["after 64"][0])
+    found = experiments.read_so(model)
+    names = {ALONE: 64, AFTER: 64} | ({} if sizes else {LONG: 128})
+    assert {name: len(places) for name, places in found["by place"].items()} == names
+    for name, places in found["by place"].items():
+        assert mean(places) == pytest.approx(found["bits"][name].item(), rel=1e-5)
+    counted = by_hand(model, 64)[:, 128:]
+    for place in (0, 1, 63):
+        rows = [counted[row, at + place] for row in range(ROWS) for at in (0, 64, 128, 192)]
+        assert found["by place"][ALONE][place].item() == pytest.approx(sum(rows).item() / 12, rel=1e-5)
+    # With a memory even the first character of a segment is told by more than itself.
+    assert not torch.isclose(found["by place"][ALONE][0], found["by place"][AFTER][0])
+    if not sizes:  # the first half of a segment of 128 is a segment of 64
+        assert_close(found["by place"][LONG][:64], counted.view(ROWS, 2, 2, 64)[:, :, 0].mean(dim=(0, 1)))
 
 
 # --- what it costs
@@ -333,6 +380,18 @@ def test_computed_back_is_the_same_training():
     assert not same(parts(experiments.reversible(4, True, n_layers=3).double()), own)
 
 
+@pytest.mark.parametrize(("keep", "times"), [(True, 1), (False, 2)])
+def test_each_part_is_computed_back_once(keep, times):
+    """reversible, step: each part runs once on the way there, and once more on the way back where nothing is kept."""
+    stack, x = experiments.reversible(0, keep, n_layers=3), torch.randn(1, 4, 64)
+    ran = {part: 0 for part in (*stack.f, *stack.g)}
+    for part in ran:
+        part.register_forward_hook(lambda part, *_: ran.update({part: ran[part] + 1}))
+    with torch.no_grad():
+        experiments.step(stack, lambda: stack(x).square().mean())
+    assert [*ran.values()] == [times] * 6
+
+
 # --- what a record holds
 
 
@@ -356,14 +415,16 @@ def test_memory_gives_plain_numbers(tiny, trained):
     found = experiments.memory(3, trained=trained)
     relative, how = "added" not in trained, experiments.READERS[trained]
     assert plain(found, "bits", "by place") and plain(found["bits"], ALONE, AFTER, *(FAR if relative else ()))
-    assert plain(found["by place"], "alone", "after 64") and {len(row) for row in found["by place"].values()} == {64}
+    lengths = {name: len(row) for name, row in found["by place"].items()}
+    assert lengths == {ALONE: 64, AFTER: 64} | ({LONG: 128} if relative else {})
     assert all(0 < bits < 20 for bits in found["bits"].values())
     [(model, asked)] = tiny
-    assert asked["steps"] == how["steps"] and asked["lr"] == recipe.PLAY_RATE
+    assert asked["steps"] == how["steps"] and asked["lr"] == recipe.PLAY_RATE and type(asked["loss"]) is TruncatedBPTT
     assert (model.config.memory, model.config.relative) == (how.get("memory", 0), relative)
-    own = experiments.bits(model, how["segment"], how.get("memory", 0))
-    name = trained.partition(",")[0]
-    assert found["bits"][name] == pytest.approx(own, rel=1e-5)
+    own = mean(experiments.bits_each(model, how["segment"]))
+    assert found["bits"][trained.partition(",")[0]] == pytest.approx(own, rel=1e-5)
+    for name, row in found["by place"].items():
+        assert sum(row) / len(row) == pytest.approx(found["bits"][name], rel=1e-5)
 
 
 def test_readers_differ_in_what_they_are_called():
@@ -386,18 +447,170 @@ def test_delta_gives_plain_numbers(tiny, monkeypatch):
     assert {type(block.attention).__name__ for block in tiny[0][0].blocks} == {"DeltaHeads"}
 
 
-@pytest.mark.parametrize("trained", [AFTER, "128 alone"])
-def test_twice_as_long_is_twice_as_long(tiny, trained):
-    """twice_as_long: twice the steps of its partner, nothing else."""
-    found = controls.twice_as_long(3, trained=trained)
-    assert plain(found, "bits", "by place") and plain(found["bits"], AFTER, "128 alone")
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("half of the rate", {"lr": recipe.PLAY_RATE / 2}),
+        ("memory dropped in half", {"loss": controls.Forgetful}),
+        ("twice as long", {"steps": 2 * experiments.READERS[AFTER]["steps"]}),
+    ],
+)
+def test_one_thing_is_otherwise(tiny, how, told):
+    """with_memory: as `memory` after segments of 64, but for what the name says; read in all ways."""
+    found = controls.with_memory(3, how=how)
+    assert plain(found, "bits", "by place") and plain(found["bits"], ALONE, AFTER, *FAR)
     [(model, asked)] = tiny
-    how = experiments.READERS[trained]
-    assert asked["steps"] == 2 * how["steps"] and model.config.memory == how.get("memory", 0)
-    assert how["steps"] == experiments.READERS[trained]["steps"]  # the table stays
-    assert found["bits"][trained] == pytest.approx(
-        experiments.bits(model, how["segment"], model.config.memory), rel=1e-5
+    usual = {"lr": recipe.PLAY_RATE, "loss": TruncatedBPTT, "steps": experiments.READERS[AFTER]["steps"]}
+    assert {name: asked[name] if name != "loss" else type(asked[name]) for name in usual} == usual | told
+    assert model.config.memory == 64 and same(asked["begun"], parts(recipe.untrained_reader(3, memory=64)))
+    assert found["bits"][AFTER] == pytest.approx(mean(experiments.bits_each(model, 64)), rel=1e-5)
+    assert {*controls.OTHERWISE} == {one["how"] for one in controls.with_memory.variants}
+
+
+@pytest.mark.parametrize(("how", "rate", "times"), [("half of the rate", 0.5, 1), ("twice as long", 1, 2)])
+def test_segments_of_128_learn_otherwise(tiny, how, rate, times):
+    """on_segments: as `memory` on segments of 128, but for the rate or the steps."""
+    found = controls.on_segments(3, how=how)
+    assert plain(found, "bits", "by place") and plain(found["bits"], ALONE, AFTER, *FAR)
+    [(model, asked)] = tiny
+    usual = experiments.READERS[LONG]["steps"]
+    assert (asked["lr"], asked["steps"]) == (rate * recipe.PLAY_RATE, times * usual)
+    assert type(asked["loss"]) is TruncatedBPTT and (model.config.memory, model.config.max_len) == (0, 128)
+    assert found["bits"][LONG] == pytest.approx(mean(experiments.bits_each(model, 128)), rel=1e-5)
+    assert "rate" not in experiments.READERS[LONG]  # the table stays
+
+
+def test_the_memory_is_dropped_in_about_half():
+    """Forgetful: each call reads with what the last one left, or with nothing; the loss is `TruncatedBPTT`'s."""
+    given, left = [], []
+
+    def model(x, state):
+        given.append(state)
+        left.append(torch.full((1, 2), float(len(left)), requires_grad=True))
+        return x.float()[..., None] * torch.arange(4.0), left[-1]
+
+    torch.manual_seed(0)
+    forgetful, n = controls.Forgetful(), 400
+    for step in range(n):
+        x, y = torch.full((2, 3), step % 3), torch.full((2, 3), step % 4)
+        expected = F.cross_entropy(x.flatten()[:, None] * torch.arange(4.0), y.flatten())
+        assert_close(forgetful(model, (x, y)), expected)
+    dropped = [state is None for state in given]
+    assert dropped[0] and abs(sum(dropped) - n / 2) < 5 * n**0.5 / 2
+    assert all(state is None or (state.equal(own) and not state.requires_grad)
+               for state, own in zip(given[1:], left, strict=False))  # fmt: skip
+    pairs = [*zip(dropped, dropped[1:], strict=False)]  # drawn anew: neither in turns nor once for all
+    assert all(
+        abs(pairs.count(pair) - n / 4) < n / 8 for pair in ((a, b) for a in (True, False) for b in (True, False))
     )
+
+
+def test_forgetful_readers_train(tiny):
+    """Forgetful: a seed draws the same drops again."""
+    one, two, usual = (parts(recipe.play_reader(3, 2, memory=64, loss=loss))
+                       for loss in (controls.Forgetful, controls.Forgetful, TruncatedBPTT))  # fmt: skip
+    assert same(one, two) and one.keys() == usual.keys()
+
+
+def test_more_rounds_change_only_the_reading(tiny, monkeypatch):
+    """more_rounds: one training with one round; the same weights are asked with 1, 2, 4 and 8."""
+    made, read = [], []
+    key_reader, right_keys = recipe.key_reader, recipe.right_keys
+    rounds = lambda model: [block.attention.n_rounds for block in model.blocks]  # noqa: E731
+
+    def trained(seed, kind):
+        model = key_reader(seed, kind)
+        made.append((seed, kind, rounds(model), parts(model)))
+        return model
+
+    def asked(model, n):
+        read.append((rounds(model), n, parts(model), right_keys(model, n)))
+        return read[-1][-1]
+
+    monkeypatch.setattr(recipe, "key_reader", trained)
+    monkeypatch.setattr(recipe, "right_keys", asked)
+    found = controls.more_rounds(3)
+    assert plain(found, "right") and plain(found["right"], "1", "2", "4", "8")
+    [(seed, kind, begun, weights)], [(_, how)] = made, tiny
+    assert (seed, kind, begun, how["steps"]) == (3, "buckets, 1 round", [1, 1], recipe.KEY_STEPS)
+    assert [(one[0], one[1]) for one in read] == [([n, n], 16) for n in (1, 2, 4, 8)]
+    assert all(same(one[2], weights) for one in read)
+    assert [*found["right"].values()] == [one[3] for one in read]
+
+
+class Says(nn.Module):
+    """Names at each key the value that `choose` picks from the row's values in the order of its questions."""
+
+    def __init__(self, choose):
+        super().__init__()
+        self.choose = choose
+
+    def forward(self, x):
+        said = torch.zeros(x.shape[:2], dtype=torch.int64)
+        for row, (keys, values) in enumerate(zip(*x.unbind(dim=-1), strict=True)):
+            asked = [place for place in range(len(keys)) if keys[place] > 0 and values[place] == 0]
+            told = {int(key): int(value) for key, value in zip(keys, values, strict=True) if value > 0}
+            answers = [told[int(keys[place])] for place in asked]
+            for n, place in enumerate(asked):
+                said[row, place] = self.choose(answers, n)
+        return F.one_hot(said, recipe.SYMBOLS + 1).float()
+
+
+@pytest.mark.parametrize(
+    ("choose", "in_the_row"),
+    [
+        (lambda row, n: row[n], 1),
+        (lambda row, n: row[n - 1], 1),  # the answer to another question
+        (lambda row, n: 1, None),
+        (lambda row, n: row[n] if n % 2 else 0, 0.5),  # 0 is nobody's value
+        (lambda row, n: 0, 0),
+    ],
+)
+def test_answers_of_the_same_row_by_hand(tiny, monkeypatch, choose, in_the_row):
+    """in_the_row: what is right, and what is a value of the row at all, one question after the other."""
+    model, made, kind = Says(choose), [], "window, 1 global"
+    monkeypatch.setattr(recipe, "key_reader", lambda seed, kind: (made.append((seed, kind)), model)[1])
+    found = controls.in_the_row(3, kind=kind)
+    x, y = key_values(8, 16, recipe.HALF, recipe.SYMBOLS, torch.Generator().manual_seed(10_000))
+    right, known = [], []
+    for answers in (row[row > 0].tolist() for row in y):
+        assert len(answers) == 16
+        right += [choose(answers, n) == answers[n] for n in range(16)]
+        known += [choose(answers, n) in answers for n in range(16)]
+    assert plain(found, "right", "in the row") and made == [(3, kind)]
+    assert found["right"] == pytest.approx(sum(right) / 128, rel=1e-5)
+    assert found["in the row"] == pytest.approx(sum(known) / 128, rel=1e-5)
+    assert in_the_row in (None, found["in the row"]) and found["right"] == pytest.approx(recipe.right_keys(model, 16))
+
+
+def test_readers_with_global_places_are_asked_for_the_row(tiny):
+    """in_the_row: the reader of `keys`, after as many steps; nobody is right more often than in the row."""
+    for kind in (one["kind"] for one in controls.in_the_row.variants):
+        found = controls.in_the_row(3, kind=kind)
+        model, how = tiny[-1]
+        assert 0 <= found["right"] <= found["in the row"] <= 1 and how["steps"] == recipe.KEY_STEPS
+        assert found["right"] == pytest.approx(recipe.right_keys(model, 16)) and len(model.in_front) == int(kind[8])
+
+
+def test_sixteen_heads_are_another_attention(tiny):
+    """sixteen_heads: trained as full attention is, from the same begin but for the heads, which are 4 wide."""
+    found = controls.sixteen_heads(3)
+    assert plain(found, "right") and plain(found["right"], "1", "2", "4", "8", "16", "32")
+    recipe.key_reader(3, "full")
+    (model, how), (other, usual) = tiny
+    assert all(type(b.attention) is type(o.attention) for b, o in zip(model.blocks, other.blocks, strict=True))
+    assert [(block.attention.n_heads, block.attention.d_model) for block in model.blocks] == [(16, recipe.WIDTH)] * 2
+    assert {block.attention.n_heads for block in other.blocks} == {4}
+    begun, theirs = how.pop("begun"), usual.pop("begun")
+    assert begun.keys() == theirs.keys()
+    assert all(begun[name].equal(theirs[name]) for name in begun if ".attention." not in name)
+    trained = parts(model)
+    for name in begun:
+        if name.endswith(("w_q.weight", "w_v.weight", "w_o.weight")):
+            assert not begun[name].equal(theirs[name]) and not trained[name].equal(begun[name])
+    schedules = [kept.pop("schedule") for kept in (how, usual)]
+    assert how == usual and len({schedule(10, 600) for schedule in schedules}) == 1
+    assert found["right"] == {n: float(f"{right:.6g}") for n, right in experiments.answers(model)["right"].items()}
 
 
 def test_three_times_as_long_is_three_times_as_long(tiny):
@@ -447,12 +660,13 @@ def test_the_secret_with_the_highest_score_is_chosen(monkeypatch):
 
 @pytest.mark.parametrize("module", [experiments, controls, needles])
 def test_every_experiment_is_listed(module):
-    """All kinds but one are asked under five seeds, what takes long under three; a variant stands once."""
+    """What a claim rests on is asked under five seeds, what takes long under three; a variant stands once."""
     every = {one.name: one for one in vars(module).values() if isinstance(one, Experiment)}
     every = {name: one for name, one in every.items() if one.module == module.__name__}
     assert every
     for name, one in every.items():
-        n_seeds = 1 if name in ("cost", "pace") else 5 if module is experiments else 3
+        five = module is experiments or name in ("more_rounds", "sixteen_heads")
+        n_seeds = 1 if name in ("cost", "pace") else 5 if five else 3
         assert one.seeds == tuple(range(n_seeds))
         assert one.cpus == ("default",) and not one.files
         assert all(one.variants.count(variant) == 1 for variant in one.variants)
@@ -460,7 +674,7 @@ def test_every_experiment_is_listed(module):
         assert [one["kind"] for one in every["keys"].variants] == [k for k in recipe.KINDS if k != "delta rule"]
         assert [one["trained"] for one in every["memory"].variants] == [*experiments.READERS]
     if module is controls:
-        assert {one["trained"] for one in every["twice_as_long"].variants} <= {*experiments.READERS}
+        assert {one["kind"] for one in every["in_the_row"].variants} <= {*recipe.KINDS}
 
 
 @pytest.mark.parametrize(
@@ -469,12 +683,13 @@ def test_every_experiment_is_listed(module):
         (lambda: experiments.keys(0, kind="nobody"), KeyError),
         (lambda: needles.with_needle(torch.Generator(), 100_000, 0.5), RuntimeError),  # the plays are shorter
         (lambda: experiments.memory(0, trained=""), KeyError),
-        (lambda: controls.twice_as_long(0, trained=None), KeyError),
-        (lambda: experiments.bits(reader(), 10_000, 0), ValueError),
-        (lambda: experiments.bits(reader(), 0, 0), ZeroDivisionError),
-        (lambda: experiments.bits(reader(), 64, -1), ValueError),
-        (lambda: experiments.bits(reader(relative=False), 128, 0), (RuntimeError, ValueError)),
+        (lambda: controls.with_memory(0, how=None), KeyError),
+        (lambda: controls.in_the_row(0, kind="nobody"), KeyError),
+        (lambda: experiments.bits_each(reader(), 10_000), RuntimeError),  # one character more than is foretold
+        (lambda: experiments.bits_each(reader(), 0), ValueError),
+        (lambda: experiments.bits_each(reader(relative=False), 128), ValueError),
         (lambda: experiments.reading_as(reader(), 0, window=0), ValueError),
+        (lambda: experiments.reading_as(reader(), -1), ValueError),
         (lambda: experiments.reversible(0, True, n_layers=0), ValueError),
         (lambda: experiments.in_turns({"a": lambda: None}, 0), IndexError),
         (lambda: experiments.step(nn.Linear(1, 1), lambda: torch.tensor(math.nan)), RuntimeError),
@@ -483,3 +698,9 @@ def test_every_experiment_is_listed(module):
 def test_bad_input_stops(tiny, wrong, error):
     with pytest.raises(error):
         wrong()
+
+
+def test_a_segment_too_long_for_its_places_is_refused_in_words(tiny):
+    """bits_each: 64 places were learned, and a segment of 128 says so instead of PyTorch's own error."""
+    with pytest.raises(ValueError, match="up to 64 learned places; got 128 tokens"):
+        experiments.bits_each(reader(relative=False), 128)
