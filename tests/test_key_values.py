@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.data.key_values import ASKED, BLANK, key_values
+from course_lib.data.key_values import ASKED, BLANK, card, key_values
 
 
 def seeded(seed):
@@ -68,3 +68,11 @@ def test_sizes_out_of_range_are_refused_in_words(sizes):
     batch, n_pairs, half, n_symbols = sizes
     with pytest.raises(ValueError, match=f"a key and a place for each; got batch={batch}, n_pairs={n_pairs}, half="):
         key_values(*sizes)
+
+
+def test_the_card_is_whole():
+    """card: what is known of the task, in the order of all cards."""
+    text = card()
+    parts = ("What it is", "Where from, licence", "Size and split", "Chance", "Not to be concluded", "Version")
+    assert [text.index(f"**{part}") for part in parts] == sorted(text.index(f"**{part}") for part in parts)
+    assert text.startswith("## Keys and values")
