@@ -128,7 +128,6 @@ def test_learned_places_begin_anew_in_every_segment():
     assert reader(max_len=5)(a_text(9))[0].shape == (2, 9, 7)  # relative places do not run out
 
 
-@pytest.mark.xfail(strict=True, raises=RuntimeError, reason="places are added before they are counted")
 def test_a_segment_longer_than_its_learned_places_is_refused_in_words():
     with pytest.raises(ValueError, match="up to 5 learned places; got 6 tokens"):
         reader(relative=False, max_len=5)(a_text(6))

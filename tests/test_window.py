@@ -288,3 +288,17 @@ def test_whoever_brings_a_mask_or_a_bias_is_sent_to_multi_head():
     for given in ((some.bool(), None), (None, some), (some.bool(), some)):
         with pytest.raises(ValueError, match="LocalHeads takes no mask and no bias.*Use MultiHead for that"):
             check_alone(layer, *given)
+
+
+@pytest.mark.xfail(strict=True, reason="check_alone hears only of a mask and a bias, and these bring neither")
+@pytest.mark.parametrize("how", ["a hook, not causal", "a memory as long as x"])
+def test_what_brings_no_mask_is_refused_too(how):
+    """LocalHeads: and so the three other kinds of heads, which share `check_alone`."""
+    layer, x = LocalHeads(8, 2, 2), torch.randn(2, 5, 8)
+    with pytest.raises(ValueError, match="."):
+        heard(layer)(x) if how.startswith("a hook") else layer(x, x.flip(1))
+
+
+@pytest.mark.xfail(strict=True, raises=RuntimeError, reason="keys that heads share are not spread")
+def test_shared_keys_are_refused_in_words_or_shared():
+    assert LocalHeads(8, 4, 2, n_kv_heads=2)(torch.randn(2, 5, 8)).shape == (2, 5, 8)
