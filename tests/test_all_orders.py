@@ -10,14 +10,8 @@ from torch.testing import assert_close
 from course_lib.attention.attention import causal_mask
 from course_lib.long_context.all_orders import AllOrders, order_masks
 
-REVERSED = (3, 2, 1, 0)
-ORDERS = [order for order in itertools.permutations(range(4)) if order != REVERSED]
-refused = pytest.mark.xfail(
-    strict=True,
-    raises=ValueError,
-    reason="MultiHead takes the mask of a row that is read from its end for a causal one the wrong way round",
-)
-some_orders = pytest.mark.parametrize("order", [*ORDERS[::5], pytest.param(REVERSED, marks=refused)], ids=str)
+ORDERS = list(itertools.permutations(range(4)))
+some_orders = pytest.mark.parametrize("order", [*ORDERS[::5], ORDERS[-1]], ids=str)
 
 
 def a_model(vocab_size=7, n_layers=2, max_len=6):
@@ -111,10 +105,9 @@ def test_every_order_is_a_distribution_over_all_rows():
     assert found.std(dim=0).min() > 1e-3  # untrained, each order says something else
 
 
-@refused
 def test_from_the_end_it_is_one_too():
     model = a_model(vocab_size=2)
-    assert log_chances(model, REVERSED).exp().sum().item() == pytest.approx(1)
+    assert log_chances(model, ORDERS[-1]).exp().sum().item() == pytest.approx(1)
 
 
 def test_one_place_knows_only_where_it_is():

@@ -79,7 +79,7 @@ class MultiHead(nn.Module):
         here, bias = self._order(x, memory, cache, places)  # (T_q,) or (B, T_q), and to fit (B, H, T_q, T_k), or None
         q = self._turned(self.split(self.w_q(x)), here)  # (B, H, T_q, d_k)
         k, v = self._seen(x, memory, cache, here)  # (B, G, T_k, d_k), (B, G, T_k, d_v)
-        _check_mask(mask, len(x), q.shape[2], k.shape[2])
+        _check_mask(mask, len(x), q.shape[2], k.shape[2], itself=memory is None)
         triangle = causal and mask is None and q.shape[2] == k.shape[2] and self._fused(bias)  # the kernel knows it
         allowed = None if triangle else _allowed(mask, causal, self.window, q, k)
         out = self.heads(q, k, v, allowed, triangle, bias)  # (B, H, T_q, d_v)
@@ -222,7 +222,7 @@ def _check_vectors(layer: MultiHead, x: Tensor, memory: Tensor | None, cache: di
         )
 
 
-def _check_mask(mask: Tensor | None, B: int, T_q: int, T_k: int) -> None:
+def _check_mask(mask: Tensor | None, B: int, T_q: int, T_k: int, itself: bool) -> None:
     if mask is None:
         return
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
@@ -235,7 +235,7 @@ def _check_mask(mask: Tensor | None, B: int, T_q: int, T_k: int) -> None:
             f"The mask must be (batch, keys) = {(B, T_k)}, or (batch or 1, queries, keys) = {(B, T_q, T_k)}, as "
             f"causal_mask(T)[None] is; got {tuple(mask.shape)}."
         )
-    if mask.ndim == 3 and T_q == T_k > 1 and visible(mask):
+    if itself and mask.ndim == 3 and T_q == T_k > 1 and visible(mask):
         after = torch.ones_like(mask[0]).triu(1)  # (T, T): what comes after each query, and not the query itself
         if (mask == after).flatten(1).all(dim=1).any():
             raise ValueError(

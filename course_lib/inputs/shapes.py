@@ -54,7 +54,7 @@ def check_same_shapes(what: str, ours: dict[str, Tensor], theirs: dict[str, Tens
 def broadcasts(part: Tensor, shape: tuple[int, ...]) -> bool:
     """Whether a tensor can be added to one of this shape without making it larger."""
     sizes = zip(reversed(part.shape), reversed(shape), strict=False)
-    return part.ndim <= len(shape) and all(mine in (1, theirs) for mine, theirs in sizes)
+    return part.ndim <= len(shape) and all(mine == 1 or mine == theirs for mine, theirs in sizes)
 
 
 def _fit(told: tuple[tuple[str, torch.Size | None, torch.dtype | None], ...]) -> bool:

@@ -84,13 +84,13 @@ def hashed_attention(qk: Tensor, v: Tensor, buckets: Tensor, chunk: int, causal:
 class HashedHeads(MultiHead):
     """`MultiHead` whose heads look by `hashed_attention`: one vector is query and key, and rounds are drawn anew.
 
-    x (B, T, D) -> (B, T, D), causal or not. Takes no mask, bias or memory, and nobody hears its weights: raises
-    ValueError for these.
+    x (B, T, D) -> (B, T, D), causal or not. Takes no mask and no bias, has keys for each head, and nobody hears its
+    weights: raises ValueError for these.
     """
 
     def __init__(self, d_model: int, n_heads: int, n_rounds: int = 1, n_buckets: int = 8, chunk: int = 16, **others):
         super().__init__(d_model, n_heads, **others)
-        check_sizes("HashedHeads", n_rounds=n_rounds, n_buckets=n_buckets, chunk=chunk)
+        _check_buckets(n_rounds, n_buckets, chunk)
         self.n_rounds, self.n_buckets, self.chunk = n_rounds, n_buckets, chunk
         self.w_k = self.w_q  # query and key are one (section 2, "Shared-QK Transformer")
 
@@ -116,6 +116,12 @@ def _with_former(part: Tensor, behind: int) -> Tensor:
     return torch.cat([torch.cat([none, former], dim=-behind), part], dim=-behind + 1)
 
 
+def _check_buckets(n_rounds: int, n_buckets: int, chunk: int) -> None:
+    check_sizes("HashedHeads", n_rounds=n_rounds, n_buckets=n_buckets, chunk=chunk)
+    if n_buckets % 2:
+        raise ValueError(f"Buckets are directions and their opposites, an even number; got n_buckets={n_buckets}.")
+
+
 def _check_hashed(qk: Tensor, v: Tensor, buckets: Tensor, chunk: int) -> None:
-    check_shapes("hashed_attention", qk=(qk, "... T d"), v=(v, "... T d_v"), buckets=(buckets, "int ... R T"))
+    check_shapes("hashed_attention", qk=(qk, "... T+ d"), v=(v, "... T d_v"), buckets=(buckets, "int ... R T"))
     check_sizes("hashed_attention", chunk=chunk)

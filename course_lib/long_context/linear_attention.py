@@ -69,7 +69,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = True, chunk
 class LinearHeads(MultiHead):
     """`MultiHead` whose heads are `linear_attention`. x (B, T, D) -> (B, T, D), causal or not.
 
-    Takes no mask, bias or memory, and nobody hears its weights: raises ValueError for these.
+    Takes no mask and no bias, has keys for each head, and nobody hears its weights: raises ValueError for these.
     """
 
     def heads(self, q, k, v, mask=None, causal=False, bias=None):

@@ -54,7 +54,8 @@ class SegmentReader(nn.Module):
 
     ids (B, S), memory: what it gave for the segment before, or None -> logits (B, S, V) of the token behind each, and
     the memory for the next segment, a tensor (B, M, D) a layer; lesson 01's `TruncatedBPTT` trains it. Through L layers
-    something comes from up to L M places before the segment. Rotary places stand for the paper's `relative_scores`.
+    something comes from up to L M places before the segment, where M is a multiple of S. Rotary places stand for the
+    paper's `relative_scores`.
     Raises ValueError or TypeError for ids and a memory that do not fit.
     """
 

@@ -70,8 +70,8 @@ def local_attention(q: Tensor, k: Tensor, v: Tensor, window: int, n_global: int 
 class LocalHeads(MultiHead):
     """`MultiHead` whose heads look by `local_attention`: near places, and the first n_global ones.
 
-    x (B, T, D) -> (B, T, D), causal or not. Takes no mask, bias or memory, and nobody hears its weights: raises
-    ValueError for these.
+    x (B, T, D) -> (B, T, D), causal or not. Takes no mask and no bias, has keys for each head, and nobody hears its
+    weights: raises ValueError for these.
     """
 
     def __init__(self, d_model: int, n_heads: int, near: int, n_global: int = 0, **others):
@@ -87,7 +87,9 @@ class LocalHeads(MultiHead):
 
 def check_alone(layer: MultiHead, mask: Tensor | None, bias: Tensor | None) -> None:
     """Raise ValueError, in words, where heads that know no mask are handed one."""
-    if mask is not None or bias is not None:
+    if layer.n_kv_heads != layer.n_heads:
+        raise ValueError(f"{type(layer).__name__} has keys for each head: leave n_kv_heads out.")
+    if mask is not None or bias is not None or layer.weights._forward_hooks:
         raise ValueError(
             f"{type(layer).__name__} takes no mask and no bias, and nobody can hear its weights: it never makes the "
             "whole table of scores. Use MultiHead for that."
