@@ -83,11 +83,3 @@ OTHERWISE = {
 def with_memory(seed, how):
     """Bits a character of test plays of readers trained with a memory: by another rate, with a gap, twice as long."""
     return read_so(recipe.play_reader(seed, **READERS["64 after 64"] | OTHERWISE[how]))
-
-
-@experiment(each(how=["half of the rate", "twice as long"]), seeds=THREE, cpus=HERE)
-def on_segments(seed, how):
-    """Bits a character of test plays of readers that learned segments of 128: by another rate, twice as long."""
-    steps = READERS["128 alone"]["steps"] * (2 if how == "twice as long" else 1)
-    rate = recipe.PLAY_RATE / (2 if how == "half of the rate" else 1)
-    return read_so(recipe.play_reader(seed, **READERS["128 alone"] | {"steps": steps, "rate": rate}))
