@@ -467,19 +467,6 @@ def test_one_thing_is_otherwise(tiny, how, told):
     assert {*controls.OTHERWISE} == {one["how"] for one in controls.with_memory.variants}
 
 
-@pytest.mark.parametrize(("how", "rate", "times"), [("half of the rate", 0.5, 1), ("twice as long", 1, 2)])
-def test_segments_of_128_learn_otherwise(tiny, how, rate, times):
-    """on_segments: as `memory` on segments of 128, but for the rate or the steps."""
-    found = controls.on_segments(3, how=how)
-    assert plain(found, "bits", "by place") and plain(found["bits"], ALONE, AFTER, *FAR)
-    [(model, asked)] = tiny
-    usual = experiments.READERS[LONG]["steps"]
-    assert (asked["lr"], asked["steps"]) == (rate * recipe.PLAY_RATE, times * usual)
-    assert type(asked["loss"]) is TruncatedBPTT and (model.config.memory, model.config.max_len) == (0, 128)
-    assert found["bits"][LONG] == pytest.approx(mean(experiments.bits_each(model, 128)), rel=1e-5)
-    assert "rate" not in experiments.READERS[LONG]  # the table stays
-
-
 def test_the_memory_is_dropped_in_about_half():
     """Forgetful: each call reads with what the last one left, or with nothing; the loss is `TruncatedBPTT`'s."""
     given, left = [], []
@@ -490,18 +477,18 @@ def test_the_memory_is_dropped_in_about_half():
         return x.float()[..., None] * torch.arange(4.0), left[-1]
 
     torch.manual_seed(0)
-    forgetful, n = controls.Forgetful(), 400
+    forgetful, n = controls.Forgetful(), 2_000
     for step in range(n):
         x, y = torch.full((2, 3), step % 3), torch.full((2, 3), step % 4)
         expected = F.cross_entropy(x.flatten()[:, None] * torch.arange(4.0), y.flatten())
-        assert_close(forgetful(model, (x, y)), expected)
+        assert forgetful(model, (x, y)).item() == pytest.approx(expected.item(), rel=1e-6)
     dropped = [state is None for state in given]
-    assert dropped[0] and abs(sum(dropped) - n / 2) < 5 * n**0.5 / 2
+    assert dropped[0] and abs(sum(dropped) - n / 2) < 5 * n**0.5 / 2  # five deviations
     assert all(state is None or (state.equal(own) and not state.requires_grad)
                for state, own in zip(given[1:], left, strict=False))  # fmt: skip
     pairs = [*zip(dropped, dropped[1:], strict=False)]  # drawn anew: neither in turns nor once for all
     assert all(
-        abs(pairs.count(pair) - n / 4) < n / 8 for pair in ((a, b) for a in (True, False) for b in (True, False))
+        abs(pairs.count(pair) - n / 4) < n / 16 for pair in ((a, b) for a in (True, False) for b in (True, False))
     )
 
 
