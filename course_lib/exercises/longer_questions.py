@@ -76,8 +76,8 @@ WHICH_FOR_A_BOOK = Investigation(
     "places, a memory of the last segment, buckets, and a linear state. First ask the book something: a question of "
     "your own, whose answer stands far from where it is asked. What has to be kept for it, and how much of that? Write "
     "down which reader must lose it, and at which number of pairs, or at which distance, they come apart. Then "
-    "measure: `recipe.key_reader(seed, kind)` and `recipe.right_keys(model, n)` for pairs, `experiments.bits(model, "
-    "segment, memory)` for plays.",
+    "measure: `recipe.key_reader(seed, kind)` and `recipe.right_keys(model, n)` for pairs, "
+    "`experiments.bits_each(experiments.reading_as(model, memory), segment).mean()` for plays.",
     rubric=(
         "I had a question of my own first, and said what has to be kept for it, and how far.",
         "I wrote down for each reader one thing that it must lose, whatever its weights are.",
@@ -145,7 +145,8 @@ WHICH_FOR_A_BOOK = Investigation(
         nearly all. With that seed alone one would have said that a global place is of no use.
 
         **What would change my mind.** A training with more steps, or another rate, after which 16 global places hold
-        many more pairs than one does. Or a row of some thousand places in which buckets lose what they had in 64.
+        many more pairs than one does. (It came: `sixteen_for_longer`, three times the steps, most of 16 pairs. So it
+        was the learning, and not the room.) Or a row of some thousand places in which buckets lose what they had in 64.
 
         **What is not shown.** The steps are equal here, and not the seconds: `pace` has what a step takes. A memory,
         which the readers of pairs have not; `memory` has it for plays. Both are yours, and so is a longer row: these
