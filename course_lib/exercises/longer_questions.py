@@ -145,7 +145,7 @@ WHICH_FOR_A_BOOK = Investigation(
         nearly all. With that seed alone one would have said that a global place is of no use.
 
         **What would change my mind.** A training with more steps, or another rate, after which 16 global places hold
-        many more pairs than one does. (It came: `sixteen_for_longer`, three times the steps, most of 16 pairs. So it
+        many more pairs than one does. (It came: `sixteen_for_longer`, three times the steps, ten of 16 pairs. So it
         was the learning, and not the room.) Or a row of some thousand places in which buckets lose what they had in 64.
 
         **What is not shown.** The steps are equal here, and not the seconds: `pace` has what a step takes. A memory,

@@ -302,7 +302,6 @@ LISTED = (
             "data/key_values.py",
             "recipes/longer.py",
         ),
-        to_be_written=True,
     ),
     Lesson(
         18,
