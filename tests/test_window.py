@@ -188,7 +188,9 @@ def test_scores_grow_with_the_length_and_no_table_is_made(monkeypatch):
 
 
 @CAUSAL
-@pytest.mark.parametrize("others", [{}, {"turn": rotate, "bias": False}, {"d_k": 3, "d_v": 5}], ids=["plain", "turned", "widths"])
+@pytest.mark.parametrize(
+    "others", [{}, {"turn": rotate, "bias": False}, {"d_k": 3, "d_v": 5}], ids=["plain", "turned", "widths"]
+)
 def test_heads_are_multi_head_with_a_window(causal, others):
     """LocalHeads, LocalHeads.heads: the same weights under MultiHead's window; with global places, under the mask."""
     torch.manual_seed(0)
