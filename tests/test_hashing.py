@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from largest import Largest
 from torch.nn import functional as F
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.attention.attention import attend
 from course_lib.attention.multi_head import MultiHead
@@ -186,22 +186,12 @@ def test_the_length_of_a_key_does_not_matter():
 
 def test_no_table_is_made():
     """hashed_attention: its largest tensor holds R T 2m (twice R) numbers, and not T T."""
-
-    class Largest(TorchDispatchMode):
-        numel = 0
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            made = func(*args, **(kwargs or {}))
-            for one in made if isinstance(made, (tuple, list)) else (made,):
-                Largest.numel = max(Largest.numel, one.numel() if isinstance(one, torch.Tensor) else 0)
-            return made
-
     qk = drawn(1024, 4).detach()
     for R in (1, 2):
-        Largest.numel, buckets = 0, some_buckets(R, 1024, n=64)
-        with Largest():
+        buckets = some_buckets(R, 1024, n=64)
+        with Largest() as listens:
             hashed_attention(qk, qk, buckets, 8)
-        assert Largest.numel <= R * 1024 * 2 * 8 * max(R, 4) < 1024**2 / 4
+        assert 0 < listens.numel <= R * 1024 * 2 * 8 * max(R, 4) < 1024**2 / 4
 
 
 # --- heads

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 import torch
+from largest import Largest
 from torch import nn
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.attention.attention import attend
 from course_lib.attention.multi_head import MultiHead
@@ -20,20 +20,6 @@ CAUSAL = pytest.mark.parametrize("causal", [False, True])
 def drawn(*shape, dtype=torch.float64, seed=0):
     numbers = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
     return numbers.requires_grad_()
-
-
-class Largest(TorchDispatchMode):
-    """Remembers how many numbers the largest tensor has that anything made while it listens."""
-
-    def __init__(self):
-        super().__init__()
-        self.numel = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        for one in made if isinstance(made, (tuple, list)) else (made,):
-            self.numel = max(self.numel, one.numel() if isinstance(one, torch.Tensor) else 0)
-        return made
 
 
 # --- the mask
