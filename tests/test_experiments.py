@@ -117,6 +117,20 @@ def test_what_computes_nothing_here_does_not(library, changed):
     assert digest(TOY, "trained", root=library()) == digest(TOY, "trained", root=library("b", **changed))
 
 
+@pytest.mark.parametrize("name", ["trained", "aside"])
+def test_code_that_moves_to_another_file_keeps_the_digest(library, name):
+    """The experiment, what it calls, and an import inside a function: each in a file of another name."""
+    root = library("moved")
+    (root / "course_lib/shelf/attention.py").rename(root / "course_lib/shelf/softmax.py")
+    (root / "course_lib/experiments/toy.py").rename(root / "course_lib/experiments/game.py")
+    for path in root.rglob("*.py"):
+        moved = path.read_text().replace("course_lib.shelf.attention", "course_lib.shelf.softmax")
+        path.write_text(
+            moved.replace("from course_lib.shelf import attend", "from course_lib.shelf.softmax import attend")
+        )
+    assert digest("course_lib.experiments.game", name, root=root) == digest(TOY, name, root=library())
+
+
 def test_another_file_that_is_read_is_another_digest(library):
     a, b = library(), library("b", model=("weights", "others"))
     assert digest(TOY, "trained", ("data/model.bin",), a) != digest(TOY, "trained", ("data/model.bin",), b)

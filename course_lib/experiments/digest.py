@@ -1,11 +1,11 @@
 """The digest of the code that an experiment ran: its own text, and the library's that it reaches, name by name.
 
 From the experiment's function every name that it uses is followed: to what its own module defines, to what that
-imports from course_lib, and so on. What is reached is hashed without docstrings and comments, and without the calls
-that only refuse (`_check_...(...)` on a line of its own): they change no number. Nor does `@experiment(...)`, which
-says what is to be recorded: a seed or a variant more makes no run stale. Of the tables of stored models only the
-recipes of those are followed whose files the experiment names. So a changed `attend` makes stale what rests on
-`attend`, and nothing else.
+imports from course_lib, and so on. Each definition that is reached is hashed by its name and its text, and not by the
+module in which it stands: a function that moves to another file makes no run stale. Docstrings, comments and calls
+that only refuse (`_check_...(...)` on a line of its own) are left out, since they change no number, and so is
+`@experiment(...)`, which says what is to be recorded. Of the tables of stored models only the recipes are followed
+whose files the experiment names. So a changed `attend` makes stale what rests on `attend`, and nothing else.
 """
 
 import ast
@@ -24,7 +24,8 @@ def digest(module: str, name: str, files: tuple[str, ...] = (), root: Path = ROO
     the module, FileNotFoundError for a file that is not there.
     """
     found = hashlib.sha256()
-    for part, text in sorted(reached(module, name, root, files).items()):
+    texts = reached(module, name, root, files)
+    for part, text in sorted((place.rpartition(":")[2], text) for place, text in texts.items()):
         found.update(f"{part}\n{text}\n".encode())
     for file in sorted(files):
         found.update(hashlib.sha256((root / file).read_bytes()).digest())
@@ -141,9 +142,9 @@ def _is_recipe(node: ast.AST) -> bool:
 
 
 def _text(node) -> str:
-    """The code of a node, the same on every Python: ast.dump has another form in some."""
+    """The code of a node, the same on every Python (ast.dump has another form in some), wherever its names lie."""
     if isinstance(node, list):
-        return f"[{' '.join(map(_text, node))}]"
+        return f"[{' '.join(_text(part) for part in node if not isinstance(part, ast.Import | ast.ImportFrom))}]"
     if not isinstance(node, ast.AST):
         return repr(node)
     skipped = {"ctx", "kind", "type_comment", "type_params"}
