@@ -113,7 +113,8 @@ def course(tmp_path_factory):
     for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
     (copy / "data" / "checkpoints").mkdir(parents=True)  # the model that a page of the site lays open
-    shutil.copy(ROOT / "data" / "checkpoints" / "plays_gpt.safetensors", copy / "data" / "checkpoints")
+    for name in ("plays_gpt.safetensors", "SHA256SUMS"):
+        shutil.copy(ROOT / "data" / "checkpoints" / name, copy / "data" / "checkpoints")
     told = run(copy, "-m", "course_lib.publish.new_lesson", *(f"--{key}={value}" for key, value in BEGIN.items()))
     assert f"notebooks/{NAME}.ipynb" in told and "make experiments LESSON=98" in told
     return copy
