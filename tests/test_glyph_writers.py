@@ -45,7 +45,7 @@ def test_a_run_makes_a_model_and_measures_it(few, name, monkeypatch):
     checkpoints = few / "data" / "checkpoints"
     checkpoints.mkdir(parents=True)
     (checkpoints / "names_words.safetensors").write_bytes((stored.CHECKPOINTS / "names_words.safetensors").read_bytes())
-    stored.list_digest(checkpoints / "names_words.safetensors")
+    stored.list_checksum(checkpoints / "names_words.safetensors")
     monkeypatch.setattr(stored, "CHECKPOINTS", checkpoints)
     stored.save(name, model, record)
     back, same = stored.load(name)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from course_lib.data.checksums import LIST
 from course_lib.scale import corpus
 from course_lib.scale.config import configured
 from course_lib.scale.journal import Journal, read
@@ -15,6 +16,7 @@ from course_lib.scale.rows import Order, Windows, draw
 from course_lib.scale.tasks import TASKS
 from course_lib.scale.tokens import Tokens, Writer, is_whole
 from course_lib.text.tokenizers import CharTokenizer
+from course_lib.text.wordpiece import WordPiece
 
 
 def silent(*_):
@@ -61,6 +63,36 @@ def test_damaged_shards_are_named(tmp_path):
     (tmp_path / "index.json").write_text("{}")
     with pytest.raises(ValueError, match="is no folder of tokens"):
         Tokens(tmp_path, "train")
+
+
+def test_a_shard_of_the_right_size_that_holds_other_tokens_is_told(tmp_path):
+    text_of(tmp_path, range(20), range(5))
+    last = tmp_path / "train-00001.bin"
+    last.write_bytes(np.array([0, 1, 2, 3, 5], "<u2").tobytes())
+    with pytest.raises(ValueError, match="train-00001.bin is damaged: its SHA-256 .* Delete the folder"):
+        Tokens(tmp_path, "train")
+    (tmp_path / LIST).unlink()  # as a folder has none that was made before there were lists
+    assert Tokens(tmp_path, "train").read(20, 5).tolist() == [0, 1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("model", ["gpt", "bert", "vit"])
+def test_a_flipped_bit_in_any_file_of_the_data_is_told_before_the_first_step(tmp_path, monkeypatch, model):
+    (tmp_path / "text.txt").write_text("To be, or not to be, that is the question.\n" * 200)
+    monkeypatch.setattr(corpus, "OWN", {"gpt": CharTokenizer, "bert": lambda text: WordPiece.train(text, 60)})
+    data = {} if model == "vit" else {"data": str(tmp_path / "text.txt")}
+    config = configured(model, out=str(tmp_path / "run"), **data)
+    place = corpus.prepare(config, silent)
+    files = sorted(path for path in place.iterdir() if path.name != LIST)
+    assert len(files) == (5 if model == "vit" else 4)
+    corpus.prepare(config, lambda _: pytest.fail("they were made again"))
+    for path in files:
+        whole = path.read_bytes()
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+        with pytest.raises(ValueError, match=f"({path.name}|data)[^/]* is damaged.*elete the folder"):
+            corpus.prepare(config, silent)
+        path.write_bytes(whole)
+    corpus.prepare(config, lambda _: pytest.fail("they were made again"))
 
 
 def test_a_shard_of_no_token_is_told(tmp_path):

@@ -16,13 +16,14 @@ from course_lib.bert.bert import BertConfig
 from course_lib.bert.bert_heads import MaskedWords
 from course_lib.bert.pretraining import masked_bits
 from course_lib.data import plays
+from course_lib.data.checksums import LIST
 from course_lib.language import next_token
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.language.next_token import bits_per_token
 from course_lib.recipes import plays as plays_recipes
 from course_lib.recipes import stored
 from course_lib.recipes.plays import PLAYS
-from course_lib.recipes.stored import CHECKPOINTS, DIGESTS, RECIPES, cards, list_digest, load, save, train
+from course_lib.recipes.stored import CHECKPOINTS, RECIPES, cards, list_checksum, load, save, train
 from course_lib.recurrent.language_model import bits_per_character
 from course_lib.text.tokenizers import CharTokenizer
 from course_lib.text.wordpiece import WordPiece
@@ -70,7 +71,7 @@ def test_a_run_makes_a_model_that_comes_back_as_it_was(tmp_path, monkeypatch):
         torch.set_num_threads(threads)
     assert record["steps"] == 3 and [step for step, _ in record["curve"]] == [0, 3] and record["seed"] == 0
     path = save("plays_lstm", model, record)
-    assert {file.name for file in path.parent.iterdir()} == {path.name, DIGESTS}  # nothing half-written is left
+    assert {file.name for file in path.parent.iterdir()} == {path.name, LIST}  # nothing half-written is left
     back, same = load("plays_lstm")
     assert same_records(same, record)
     assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), back.state_dict().values(), strict=True))
@@ -86,15 +87,15 @@ def test_unknown_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path
     (tmp_path / "plays_rnn.safetensors").write_bytes((CHECKPOINTS / "plays_rnn.safetensors").read_bytes()[:5000])
     with pytest.raises(ValueError, match="plays_rnn.safetensors is damaged"):
         load("plays_rnn")
-    list_digest(tmp_path / "plays_rnn.safetensors")  # it was damaged before it was listed
+    list_checksum(tmp_path / "plays_rnn.safetensors")  # it was damaged before it was listed
     with pytest.raises(ValueError, match="plays_rnn.safetensors is damaged"):
         load("plays_rnn")
     save_file(weights, tmp_path / "plays_rnn.safetensors")
-    list_digest(tmp_path / "plays_rnn.safetensors")
+    list_checksum(tmp_path / "plays_rnn.safetensors")
     with pytest.raises(ValueError, match="holds no weights of this course"):
         load("plays_rnn")
     (tmp_path / "plays_rnn.safetensors").write_bytes((CHECKPOINTS / "plays_lstm.safetensors").read_bytes())
-    list_digest(tmp_path / "plays_rnn.safetensors")
+    list_checksum(tmp_path / "plays_rnn.safetensors")
     with pytest.raises(ValueError, match="does not fit its recipe"):
         load("plays_rnn")
 
@@ -103,35 +104,35 @@ def test_unknown_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path
 def test_a_flipped_bit_is_refused_wherever_it_lies(name, tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
     content = bytearray((CHECKPOINTS / f"{name}.safetensors").read_bytes())
-    shutil.copy(CHECKPOINTS / DIGESTS, tmp_path)
+    shutil.copy(CHECKPOINTS / LIST, tmp_path)
     draw = random.Random(name)
     for place in (0, len(content) - 1, *(draw.randrange(len(content)) for _ in range(3))):
         content[place] ^= (bit := 1 << draw.randrange(8))
         (tmp_path / f"{name}.safetensors").write_bytes(content)
-        with pytest.raises(ValueError, match=f"{name}.safetensors is damaged: its SHA-256 is not the one in {DIGESTS}"):
+        with pytest.raises(ValueError, match=f"{name}.safetensors is damaged: its SHA-256 is not the one in {LIST}"):
             load(name)
         content[place] ^= bit
 
 
 @pytest.mark.parametrize(
     ("listed", "words"),
-    [(None, "is damaged: its SHA-256 is not"), ("", "is damaged: its SHA-256 is not"), ("one two three", DIGESTS)],
+    [(None, "is damaged: its SHA-256 is not"), ("", "is damaged: its SHA-256 is not"), ("one two three", LIST)],
 )
 def test_a_model_that_no_list_vouches_for_is_refused(listed, words, tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
     shutil.copy(CHECKPOINTS / "plays_rnn.safetensors", tmp_path)
     if listed is not None:
-        (tmp_path / DIGESTS).write_text(listed)
+        (tmp_path / LIST).write_text(listed)
     with pytest.raises(ValueError, match=words):
         load("plays_rnn")
 
 
 def test_the_list_names_every_stored_file_and_stays_when_one_is_listed_again(tmp_path):
-    listed = (CHECKPOINTS / DIGESTS).read_text()
+    listed = (CHECKPOINTS / LIST).read_text()
     assert [line.split()[1] for line in listed.splitlines()] == sorted(f"{name}.safetensors" for name in RECIPES)
-    shutil.copy(CHECKPOINTS / DIGESTS, tmp_path)
-    list_digest(Path(shutil.copy(CHECKPOINTS / "plays_rnn.safetensors", tmp_path)))
-    assert (tmp_path / DIGESTS).read_text() == listed
+    shutil.copy(CHECKPOINTS / LIST, tmp_path)
+    list_checksum(Path(shutil.copy(CHECKPOINTS / "plays_rnn.safetensors", tmp_path)))
+    assert (tmp_path / LIST).read_text() == listed
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused_in_words(tmp_path, monkeypatch
     tokenizer = whole.pop("tokenizer").to_json()
     header = {"format": stored.FORMAT, "record": json.dumps(record(whole)), "tokenizer": tokenizer}
     save_file(kept, tmp_path / "plays_rnn.safetensors", metadata=header)
-    list_digest(tmp_path / "plays_rnn.safetensors")
+    list_checksum(tmp_path / "plays_rnn.safetensors")
     with pytest.raises(ValueError, match=rf"plays_rnn.safetensors does not fit its recipe \(.*{words}"):
         load("plays_rnn")
 
@@ -162,7 +163,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused_in_words(tmp_path, monkeypatch
 def test_a_header_without_its_record_is_refused_in_words(tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
     save_file({"w": torch.zeros(1)}, tmp_path / "plays_rnn.safetensors", metadata={"format": stored.FORMAT})
-    list_digest(tmp_path / "plays_rnn.safetensors")
+    list_checksum(tmp_path / "plays_rnn.safetensors")
     with pytest.raises(ValueError, match="does not fit its recipe .its record lacks"):
         load("plays_rnn")
 
@@ -200,7 +201,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused_in_words(tmp_path, monkeypatch
         header["tokenizer"] = CharTokenizer("abc").to_json() if change == "another" else '{"type": "T5"}'
     weights = {key: value.contiguous() for key, value in model.state_dict().items()}
     save_file(weights, tmp_path / "plays_rnn.safetensors", metadata=header)
-    list_digest(tmp_path / "plays_rnn.safetensors")
+    list_checksum(tmp_path / "plays_rnn.safetensors")
     with pytest.raises(ValueError, match=rf"plays_rnn.safetensors does not fit.*{words}|{words}"):
         load("plays_rnn")
 

@@ -126,7 +126,7 @@ def test_missing_damaged_and_foreign_files_are_refused_in_words(few):
     model, record = train("fashion_conv", steps=1, progress=False)
     whole = save("fashion_conv", model, record).read_bytes()
     (stored.CHECKPOINTS / "fashion_vit.safetensors").write_bytes(whole)
-    stored.list_digest(stored.CHECKPOINTS / "fashion_vit.safetensors")
+    stored.list_checksum(stored.CHECKPOINTS / "fashion_vit.safetensors")
     with pytest.raises(ValueError, match="fashion_vit.safetensors does not fit its recipe"):
         load("fashion_vit")
     (stored.CHECKPOINTS / "fashion_conv.safetensors").write_bytes(whole[:5000])

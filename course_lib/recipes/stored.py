@@ -2,13 +2,12 @@
 
 `python -m course_lib.recipes.stored plays_lstm` trains one, writes data/checkpoints/plays_lstm.safetensors and writes
 the cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
-code from it. SHA256SUMS beside them lists the digest that `load` holds each file to; `sha256sum --check` reads it too.
+code from it. SHA256SUMS beside them lists the checksum that `load` holds each file to.
 Recipes stand in `plays`, `images`, `sounds`, `glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text`,
 `multilingual`, `masked_images`, `words_to_images`, `smaller_bert` and `replaced_words`.
 """
 
 import argparse
-import hashlib
 import json
 import platform
 import subprocess
@@ -20,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
+from course_lib.data import checksums
 from course_lib.data.beside import beside, write_beside
 from course_lib.recipes.glyph_captions import SPOTTERS
 from course_lib.recipes.glyph_writers import WRITERS
@@ -37,7 +37,6 @@ from course_lib.train import seed_everything
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "data" / "checkpoints"
 FORMAT = "unrolled weights 1"
-DIGESTS = "SHA256SUMS"
 # What every record holds, besides its recipe's MEASURED: `cards` and lessons read it.
 RECORD = {"seed", "commit", "machine", "weights", "steps", "seconds", "curve"}
 RECIPES = PLAYS | IMAGES
@@ -65,7 +64,7 @@ def load(name: str) -> tuple[nn.Module, dict]:
             f"{path.name} is not in data/checkpoints: get it back from the repository, or train "
             f"it again with `{_again(name)}`."
         )
-    _check_digest(path, name)
+    _check_whole(path, name)
     try:
         with safe_open(path, framework="pt") as file:
             header, weights = file.metadata() or {}, {key: file.get_tensor(key) for key in file.keys()}
@@ -121,7 +120,7 @@ def train(
 
 
 def save(name: str, model: nn.Module, record: dict) -> Path:
-    """Write data/checkpoints/<name>.safetensors and its digest; the old file stays whole until the new one is."""
+    """Write data/checkpoints/<name>.safetensors and its checksum; the old file stays whole until the new one is."""
     path, dtype = CHECKPOINTS / f"{name}.safetensors", torch.half if RECIPES[name].half else torch.float32
     weights = {key: value.to(dtype).contiguous() for key, value in model.state_dict().items()}
     plain = {key: value for key, value in record.items() if key != "tokenizer"}
@@ -130,17 +129,13 @@ def save(name: str, model: nn.Module, record: dict) -> Path:
         header["tokenizer"] = record["tokenizer"].to_json()
     with beside(path) as new:
         save_file(weights, new, metadata=header)
-    list_digest(path)
+    list_checksum(path)
     return path
 
 
-def list_digest(path: Path) -> None:
-    """Put the SHA-256 of a stored file into the list beside it, which `load` holds the file to.
-
-    Raises ValueError for a list that is damaged.
-    """
-    digests = _digests(path.parent) | {path.name: _sha256(path)}
-    write_beside(path.with_name(DIGESTS), "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)))
+def list_checksum(path: Path) -> None:
+    """Put a stored file's SHA-256 into the list beside it, which `load` holds it to; ValueError for a damaged list."""
+    checksums.write_list(path.parent, checksums.listed(path.parent) | {path.name: checksums.checksum(path)})
 
 
 def cards() -> str:
@@ -181,30 +176,10 @@ def _told(recipe) -> dict:
     }
 
 
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    """File name -> SHA-256, as the list in `folder` has it; {} where there is no list."""
-    if not (folder / DIGESTS).exists():
-        return {}
-    try:
-        lines = [line.split() for line in (folder / DIGESTS).read_text(encoding="utf-8").splitlines()]
-        return {name: digest for digest, name in lines}
-    except (OSError, ValueError):
-        raise ValueError(f"data/checkpoints/{DIGESTS} is damaged: get it back from the repository.") from None
-
-
-def _check_digest(path: Path, name: str) -> None:
-    try:
-        whole = _digests(path.parent).get(path.name) == _sha256(path)
-    except OSError as error:
-        raise ValueError(f"{path.name} cannot be read ({error}).") from None
-    if not whole:
+def _check_whole(path: Path, name: str) -> None:
+    if checksums.damaged(path.parent, [path.name]):
         raise ValueError(
-            f"{path.name} is damaged: its SHA-256 is not the one in {DIGESTS}. Get both files back from the "
+            f"{path.name} is damaged: its SHA-256 is not the one in {checksums.LIST}. Get both files back from the "
             f"repository, or train it again with `{_again(name)}`."
         )
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from course_lib.bert.pretraining import play_pieces
-from course_lib.data import datasets_package, digits, fashion, plays
+from course_lib.data import checksums, datasets_package, digits, fashion, plays
 from course_lib.data.beside import beside, write_beside
 from course_lib.language.next_token import subwords
 from course_lib.scale.config import FOLDER, Config
-from course_lib.scale.tokens import Writer, is_whole
+from course_lib.scale.tokens import Writer, check_sums, is_whole
 from course_lib.text.wordpiece import WordPiece
 
 # A model of the hub whose tokenizer is used, and what stands between two texts there.
@@ -33,16 +33,19 @@ def folder(config: Config) -> Path:
 
 
 def prepare(config: Config, say=print) -> Path:
-    """Make the data of a run, where they are not there yet -> their folder.
+    """Make the data of a run, where they are not there yet, and hold those that are there to their checksums -> folder.
 
-    Raises ValueError, OSError, ConnectionError or ModuleNotFoundError, in words, for data that cannot be had.
+    Raises ValueError, OSError, ConnectionError or ModuleNotFoundError, in words, for data that cannot be had or are
+    damaged.
     """
     place = folder(config)
-    if config.model == "vit":
-        if not (place / IMAGES).exists():
-            say(f"Making the images of {config.data} in {place}")
-            _images(config, place)
-    elif not (place / TOKENIZER).exists() or not is_whole(place):
+    images = config.model == "vit"
+    if (images and (place / IMAGES).exists()) or (not images and (place / TOKENIZER).exists() and is_whole(place)):
+        check_sums(place)
+    elif images:
+        say(f"Making the images of {config.data} in {place}")
+        _images(config, place)
+    else:
         say(f"Making the tokens of {config.data} in {place}")
         _tokens(config, place)
     return place
@@ -87,7 +90,7 @@ def _tokens(config: Config, place: Path) -> None:
         writer.add(split, encode(text), state)
         if config.fetch and writer.written("train") >= config.fetch:
             break
-    write_beside(place / TOKENIZER, json.dumps(kept) + "\n")
+    writer.keep(TOKENIZER, json.dumps(kept) + "\n")
     writer.close()
 
 
@@ -201,6 +204,7 @@ def _images(config: Config, place: Path) -> None:
             np.save(new / f"labels-{split}.npy", np.array(labels, dtype=np.int64))
             shapes[split], classes = [len(labels), *shape], max(classes, max(labels) + 1)
         write_beside(new / IMAGES, json.dumps({"shapes": shapes, "classes": classes, "source": config.data}) + "\n")
+        checksums.write_list(new, {path.name: checksums.checksum(path) for path in new.iterdir()})
 
 
 def _pictures(config: Config, split: str) -> Iterator[tuple[np.ndarray, int]]:

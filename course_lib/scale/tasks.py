@@ -43,8 +43,8 @@ class NextToken:
 
     def __init__(self, config: Config, place: Path):
         self.config, self.vocab_size = config, _filled_up(corpus.tokenizer_of(place, "gpt")["size"])
-        self.windows = Windows(Tokens(place, "train"), config.tokens, config.seed)
-        held = Tokens(place, "validation") if "validation" in self.windows.tokens.index["splits"] else ()
+        self.windows = Windows(Tokens(place, "train", checked=True), config.tokens, config.seed)
+        held = Tokens(place, "validation", checked=True) if "validation" in self.windows.tokens.index["splits"] else ()
         self.held = Windows(held, config.tokens, 0) if len(held) > config.tokens else None
         self.per_row = self.reach = config.tokens
         self.read_out = 1.0
@@ -74,9 +74,9 @@ class MaskedPieces:
 
     def __init__(self, config: Config, place: Path):
         self.config, self.tokenizer = config, corpus.tokenizer_of(place, "bert")
-        self.text, self.vocab_size = Tokens(place, "train"), _filled_up(len(self.tokenizer))
+        self.text, self.vocab_size = Tokens(place, "train", checked=True), _filled_up(len(self.tokenizer))
         _check_text(len(self.text), config.tokens)
-        held = Tokens(place, "validation") if "validation" in self.text.index["splits"] else ()
+        held = Tokens(place, "validation", checked=True) if "validation" in self.text.index["splits"] else ()
         self.held = held if len(held) > config.tokens else None
         self.per_row, self.read_out = config.tokens, ASKED
         self.reach = config.tokens * 7 / 12  # rows are whole, halves and quarters in turn

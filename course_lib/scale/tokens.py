@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from course_lib.data import checksums, sha256
 from course_lib.data.beside import write_beside
 
 FORMAT, INDEX = "unrolled tokens 1", "index.json"
@@ -37,6 +38,7 @@ class Writer:
             _check_same_corpus(self.folder, found, self.index)
             if found["state"] is not None and not found["whole"]:
                 self.index = found
+        self.sums = checksums.listed(self.folder) if self.state is not None else {}
         self.waiting: dict[str, list[np.ndarray]] = {}
         self.tokens = {split: sum(part["tokens"] for part in parts) for split, parts in self.index["splits"].items()}
         self.waits = 0
@@ -61,6 +63,11 @@ class Writer:
         if self.waits >= self.shard:
             self._write(state)
 
+    def keep(self, name: str, text: str) -> None:
+        """Write a file that belongs to the corpus into its folder."""
+        write_beside(self.folder / name, text)
+        self.sums[name] = sha256(text)
+
     def close(self) -> None:
         """Write what waits, and mark the corpus as whole."""
         self.index["whole"] = True
@@ -70,21 +77,30 @@ class Writer:
         """All that waits, of every split: `state` stands behind all of it. The index comes last."""
         for split, documents in self.waiting.items():
             parts = self.index["splits"].setdefault(split, [])
-            name = f"{split}-{len(parts):05d}.bin"
-            write_beside(self.folder / name, np.concatenate(documents).tobytes())
+            name, content = f"{split}-{len(parts):05d}.bin", np.concatenate(documents).tobytes()
+            write_beside(self.folder / name, content)
+            self.sums[name] = sha256(content)
             parts.append({"file": name, "tokens": sum(map(len, documents))})
         self.waiting, self.waits = {}, 0
         self.index["state"] = state
-        write_beside(self.folder / INDEX, json.dumps(self.index, indent=1) + "\n")
+        index = json.dumps(self.index, indent=1) + "\n"
+        self.sums[INDEX] = sha256(index)
+        checksums.write_list(self.folder, self.sums)
+        write_beside(self.folder / INDEX, index)
 
 
 class Tokens:
-    """One split of a corpus as one long row of ids: `len`, `read(start, n)`. Raises ValueError for what is damaged."""
+    """One split of a corpus as one long row of ids: `len`, `read(start, n)`. Raises ValueError for what is damaged.
 
-    def __init__(self, folder: str | Path, split: str):
+    checked: the shards have been held to their SHA-256 already, which takes seconds where there are many.
+    """
+
+    def __init__(self, folder: str | Path, split: str, checked: bool = False):
         self.folder, self.index = Path(folder), read_index(folder)
         parts = self.index["splits"].get(split, [])
         _check_shards(self.folder, split, parts, self.index)
+        if not checked:
+            check_sums(self.folder, [part["file"] for part in parts])
         self.maps = [np.memmap(self.folder / part["file"], self.index["dtype"], "r") for part in parts]
         self.ends = np.cumsum([len(part) for part in self.maps]).tolist()
 
@@ -122,6 +138,18 @@ def read_index(folder: str | Path) -> dict:
     raise ValueError(
         f"{folder} is no folder of tokens, or its {INDEX} is damaged: delete the folder, and it is made again."
     )
+
+
+def check_sums(folder: Path, names: list[str] | None = None) -> None:
+    """Raise ValueError where one of these files, else of all that are listed, has not the SHA-256 of the list.
+
+    A folder from before there were lists has none to be held to.
+    """
+    if (folder / checksums.LIST).exists() and (wrong := checksums.damaged(folder, names)):
+        raise ValueError(
+            f"{folder / wrong[0]} is damaged: its SHA-256 is not the one in {checksums.LIST}. Delete the folder "
+            f"{folder}, and it is made again."
+        )
 
 
 def _check_same_corpus(folder: Path, found: dict, asked: dict) -> None:
