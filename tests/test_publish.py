@@ -219,6 +219,15 @@ def test_a_wrong_name_is_said_in_words(course, capsys):
     assert capsys.readouterr().err == "there is no notebook nowhere.ipynb: name one that exists, or none for all.\n"
 
 
+@pytest.mark.parametrize("content", ["hello", "[1]", "{}", "[" * 100_000, '{"nbformat": 4, "cells": 3}'])
+def test_what_is_no_notebook_is_said_in_words(course, capsys, content):
+    path = course / "01_a.ipynb"
+    path.write_text(content)
+    assert execute.main([str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"{path} is no notebook that can be read (") and told.count("\n") == 1
+
+
 # --- what was measured
 
 

@@ -14,7 +14,7 @@ from course_lib.data.beside import write_beside
 from course_lib.experiments import record
 from course_lib.publish import blocks, frames, measured
 from course_lib.publish.kernels import run
-from course_lib.publish.normalise import as_text, faults, normalise
+from course_lib.publish.normalise import as_text, faults, first_line, normalise
 from course_lib.show.frames import ASKED
 
 
@@ -40,7 +40,7 @@ def execute(path: Path) -> list[str]:
 
 
 def chosen(files: list[str]) -> list[Path]:
-    """The notebooks asked for, or all of the course; ValueError for a file that is not there."""
+    """The notebooks asked for, or all of the course; ValueError for a file that is not there or is no notebook."""
     paths = [Path(file) for file in files] or measured.written()
     missing = [str(path) for path in paths if not path.is_file()]
     if missing:
@@ -49,9 +49,18 @@ def chosen(files: list[str]) -> list[Path]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    for file in files:
+        _check_notebook(file)
     """The command; 0 if every notebook was stored, 1 if one was refused, 2 for a wrong name."""
     parser = argparse.ArgumentParser(prog="course_lib.publish.execute", description=__doc__)
     parser.add_argument("files", nargs="*", help="notebooks; all of the course if none is named")
+def _check_notebook(file: str) -> None:
+    try:
+        nbformat.read(file, as_version=4)
+    except Exception as error:  # what is no JSON, or other JSON, makes nbformat raise nearly anything
+        raise ValueError(f"{file} is no notebook that can be read ({first_line(str(error), 100)}).") from None
+
+
     try:
         paths = chosen(parser.parse_args(arguments).files)
     except ValueError as error:
