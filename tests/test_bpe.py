@@ -392,6 +392,7 @@ def test_decode_refuses_in_words(small, wrong, error, message):
 @pytest.mark.parametrize(
     "wrong",
     ["", "{", "[]", "null", "3", "{}", None, CharTokenizer("ab").to_json(), '{"type": "BPE", "vocab": ["a"]}',
+     "[" * 100_000, '{"type": ' * 100_000,
      '{"type": "BPE", "vocab": ["a"], "merges": [["a", "b"]]}', '{"type": ["BPE"], "vocab": [], "merges": []}'],
 )  # fmt: skip
 def test_json_of_something_else_is_refused(wrong):

@@ -247,6 +247,7 @@ def damage(file, tensors=None, drop=(), header=None, run=None, names=False):
         ({"header": {"format": "unrolled run 1"}}, "no training run of this course"),
         ({"header": {"run": "{"}}, "is damaged"),
         ({"header": {"run": "[]"}}, "is damaged"),
+        ({"header": {"run": "[" * 100_000}}, "is damaged, its history cannot be read: delete it"),
         ({"run": {"history": {"loss": [1.0]}}}, "is damaged"),
         ({"run": {"history": {"loose": []}}}, "is damaged"),
         ({"run": {"python": []}}, "is damaged"),

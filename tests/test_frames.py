@@ -181,7 +181,9 @@ def no_png(found):
     found["dark"]["pictures"][0]["png"] = "!"
 
 
-@pytest.mark.parametrize("damage", [fewer, without_start, no_png, "[]", "null", '{"dark": 1}', '{"dark', ""])
+@pytest.mark.parametrize(
+    "damage", [fewer, without_start, no_png, "[]", "null", '{"dark": 1}', '{"dark', "[" * 9999, ""]
+)
 def test_a_damaged_file_is_none_and_is_drawn_anew(damage, monkeypatch, kept):
     ran = drawn(monkeypatch)
     found, path = frames.taken(ran), frames.kept_at(ran, "01_a.ipynb")

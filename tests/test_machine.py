@@ -22,7 +22,7 @@ def test_minutes_scale_with_speed_and_need_a_measurement(tmp_path):
     file = tmp_path / "measured.json"
     assert minutes_here(10, file) == {}
     entry = {"seconds": 120}
-    for damaged in ("{", "[]", json.dumps({"01_a.ipynb": entry}), json.dumps({"01_a.ipynb": {}})):
+    for damaged in ("{", "[]", "[" * 9999, json.dumps({"01_a.ipynb": entry}), json.dumps({"01_a.ipynb": {}})):
         file.write_text(damaged)
         assert minutes_here(10, file) == {}
     start = {"seconds": 6, "speed": 20.0}

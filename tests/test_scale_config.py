@@ -60,9 +60,10 @@ def test_a_run_goes_on_as_it_was_begun_but_may_be_computed_otherwise(tmp_path):
         keep(configured("gpt", out=str(tmp_path), lr=1e-3, seed=3))
     with pytest.raises(ValueError, match="other settings: size was 'tiny' and is 'small'"):
         keep(configured("gpt", "small", out=str(tmp_path)))
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(ValueError, match="is no configuration of a run"):
-        keep(config)
+    for content in ("{", "[" * 9999):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(ValueError, match="is no configuration of a run"):
+            keep(config)
 
 
 @pytest.mark.parametrize("left", ["log.jsonl", "step-00000004"])

@@ -286,13 +286,24 @@ def test_a_log_loses_what_will_happen_again(tmp_path):
 
 @pytest.mark.parametrize(
     "line",
-    [b'{"step": "four", "loss": 1.0}', b'{"step": 4, "loss": "low"}', b"\x80\xff\x00", b"[4]", b'{"loss": 1.0}', b"4"],
+    [
+        b'{"step": "four", "loss": 1.0}',
+        b'{"step": 4, "loss": "low"}',
+        b"\x80\xff\x00",
+        b"[4]",
+        b'{"loss": 1.0}',
+        b"4",
+        b"[" * 9999,
+    ],
 )
 def test_a_damaged_log_is_told(tmp_path, line):
     (tmp_path / "log.jsonl").write_bytes(b'{"step": 3, "loss": 1.0}\n' + line + b'\n{"step": 5, "loss": 1.0}\n')
     for look in (read, lambda out: Journal(out, writes=True, after=3)):
         with pytest.raises(ValueError, match=r"log.jsonl is damaged: its line 2 is none of a log. Delete it"):
             look(tmp_path)
+
+
+LOOKS = (is_whole, lambda folder: Tokens(folder, "train"), lambda folder: Writer(folder, 1000, {}))
 
 
 @pytest.mark.parametrize(
@@ -306,12 +317,21 @@ def test_a_damaged_index_is_told(tmp_path, name, value):
     if value is None:
         del index[name]
     (tmp_path / "index.json").write_text(json.dumps(index))
-    for look in (is_whole, lambda folder: Tokens(folder, "train"), lambda folder: Writer(folder, 1000, {})):
+    for look in LOOKS:
         with pytest.raises(ValueError, match="index.json is damaged: delete the folder, and it is made again"):
             look(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"{}", b"[]", b"{", b"\x80", b'{"size": "many"}', b'{"size": 3, "vocab": 4}'])
+@pytest.mark.parametrize("look", LOOKS)
+def test_an_index_of_lists_without_end_is_told(tmp_path, look):
+    (tmp_path / "index.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="index.json is damaged: delete the folder, and it is made again"):
+        look(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"{}", b"[]", b"{", b"[" * 9999, b"\x80", b'{"size": "many"}', b'{"size": 3, "vocab": 4}']
+)
 def test_a_damaged_tokenizer_is_told(tmp_path, content):
     (tmp_path / "tokenizer.json").write_bytes(content)
     for model in ("gpt", "bert")[content.endswith(b"4}") :]:
@@ -320,7 +340,7 @@ def test_a_damaged_tokenizer_is_told(tmp_path, content):
 
 
 @pytest.mark.parametrize("name", ["images.json", "images-train.bin", "labels-validation.npy"])
-@pytest.mark.parametrize("content", [None, b"{}", b"\x80" * 200])
+@pytest.mark.parametrize("content", [None, b"{}", b"[" * 9999, b"\x80" * 200])
 def test_damaged_images_are_told(tmp_path, name, content):
     config = configured("vit", out=str(tmp_path))
     place = corpus.prepare(config, silent)

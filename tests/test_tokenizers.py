@@ -110,7 +110,7 @@ def test_a_vocabulary_of_nothing_is_refused():
 
 @pytest.mark.parametrize("wrong", [
     "", "{", "[]", "3", "null", '"vocab"', "{}", '{"vocab": null}', '{"vocab": 3}', '{"vocab": [1, 2]}',
-    None, 3,
+    None, 3, "[" * 100_000,
 ])  # fmt: skip
 def test_json_of_something_else_is_refused(wrong):
     with pytest.raises(ValueError, match="no CharTokenizer's JSON"):
@@ -263,7 +263,7 @@ def test_decode_of_words_refuses_in_words(wrong, error, message):
 
 
 @pytest.mark.parametrize("wrong", [
-    "", "{", "[]", "null", "{}", None, CharTokenizer("ab").to_json(),
+    "", "{", "[]", "null", "{}", None, "[" * 100_000, CharTokenizer("ab").to_json(),
     '{"type": "WordTokenizer", "characters": false, "vocab": [1]}',
     '{"type": "WordTokenizer", "characters": false, "vocab": ["<padding>", "<start>", "<end>", "<unknown>"]}',
 ])  # fmt: skip

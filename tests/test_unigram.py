@@ -381,7 +381,7 @@ def test_a_vocabulary_is_kept_as_json(trained):
     """to_json and from_json: the same vocabulary, the same probabilities, to the last bit."""
     again = Unigram.from_json(trained.to_json())
     assert again.vocab == trained.vocab and again.logp == trained.logp and again.specials == trained.specials
-    for wrong in ("", "{}", "[]", "null", "3", '{"type": "BPE"}', json.dumps({"type": "Unigram"}), None, 5):
+    for wrong in ("", "{}", "[]", "null", "3", '{"type": "BPE"}', json.dumps({"type": "Unigram"}), None, 5, "[" * 9999):
         with pytest.raises(ValueError, match="no Unigram's JSON"):
             Unigram.from_json(wrong)
 

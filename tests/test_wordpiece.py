@@ -341,7 +341,8 @@ def test_json_gives_the_same_tokenizer():
 
 @pytest.mark.parametrize(
     "wrong",
-    ["", "{", "[]", "null", "{}", None, '{"type": "BPE", "vocab": ["a"]}', '{"type": "WordPiece", "vocab": ["a"]}',
+    ["", "{", "[]", "null", "{}", None, "[" * 100_000, '{"type": "BPE", "vocab": ["a"]}',
+     '{"type": "WordPiece", "vocab": ["a"]}',
      '{"type": "WordPiece", "vocab": "vocab.txt"}', '{"type": ["WordPiece"], "vocab": []}'],
 )  # fmt: skip
 def test_json_of_something_else_is_refused(wrong):

@@ -93,7 +93,7 @@ def read(slug: str, folder: Path | None = None) -> dict:
             for entry in one["runs"]:
                 entry["variant"], entry["seed"], entry["cpu"], entry["digest"], entry["result"]
         return found
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path.name} is damaged ({error}): get it back from the repository.") from None
 
 

@@ -71,7 +71,7 @@ def minutes_here(steps_a_second: float, measured: Path = MEASURED) -> dict[str, 
     try:
         found = json.loads(measured.read_text(encoding="utf-8"))
         theirs = next(entry["speed"] for entry in found.values() if "speed" in entry)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, StopIteration):
         return {}
     lessons = {name.partition("_")[0]: entry["seconds"] for name, entry in sorted(found.items())}
     return {number: seconds / 60 * theirs / steps_a_second for number, seconds in lessons.items()}

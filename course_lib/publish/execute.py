@@ -45,15 +45,11 @@ def chosen(files: list[str]) -> list[Path]:
     missing = [str(path) for path in paths if not path.is_file()]
     if missing:
         raise ValueError(f"there is no notebook {missing[0]}: name one that exists, or none for all.")
+    for file in files:
+        _check_notebook(file)
     return paths
 
 
-def main(arguments: list[str] | None = None) -> int:
-    for file in files:
-        _check_notebook(file)
-    """The command; 0 if every notebook was stored, 1 if one was refused, 2 for a wrong name."""
-    parser = argparse.ArgumentParser(prog="course_lib.publish.execute", description=__doc__)
-    parser.add_argument("files", nargs="*", help="notebooks; all of the course if none is named")
 def _check_notebook(file: str) -> None:
     try:
         nbformat.read(file, as_version=4)
@@ -61,6 +57,10 @@ def _check_notebook(file: str) -> None:
         raise ValueError(f"{file} is no notebook that can be read ({first_line(str(error), 100)}).") from None
 
 
+def main(arguments: list[str] | None = None) -> int:
+    """The command; 0 if every notebook was stored, 1 if one was refused, 2 for a wrong name."""
+    parser = argparse.ArgumentParser(prog="course_lib.publish.execute", description=__doc__)
+    parser.add_argument("files", nargs="*", help="notebooks; all of the course if none is named")
     try:
         paths = chosen(parser.parse_args(arguments).files)
     except ValueError as error:

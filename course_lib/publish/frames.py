@@ -71,7 +71,7 @@ def of(notebook: NotebookNode, name: str) -> dict[str, dict] | None:
     try:
         found = json.loads(kept_at(notebook, name).read_text(encoding="utf-8"))
         return found if all(map(_is_whole, found.values())) else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -15,7 +15,7 @@ from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, bits_per
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
 from course_lib.text.bpe import BPE
-from course_lib.text.tokenizers import CharTokenizer
+from course_lib.text.tokenizers import CharTokenizer, check_depth
 from course_lib.text.wordpiece import WordPiece
 from course_lib.train import History, cosine, fit, pick_device
 
@@ -166,4 +166,5 @@ PLAYS = {
 
 def tokenizer_from(data: str) -> BPE | CharTokenizer | WordPiece:
     """The tokenizer that a `to_json` wrote; ValueError or LookupError for anything else."""
+    check_depth(data, "tokenizer")
     return TOKENIZERS[json.loads(data)["type"]].from_json(data)

@@ -171,7 +171,7 @@ def kept(out: str | Path) -> Config:
     path = Path(out) / FILE
     try:
         return Config(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is no configuration of a run ({error}): name another folder with --out.") from None
 
 

@@ -59,7 +59,7 @@ def tokenizer_of(place: Path, model: str):
         if not isinstance(kept["size"], int):
             raise TypeError
         return WordPiece(kept["vocab"]) if model == "bert" else kept
-    except (OSError, LookupError, TypeError, ValueError):
+    except (OSError, LookupError, RecursionError, TypeError, ValueError):
         raise ValueError(f"{path} is damaged: delete the folder {place}, and it is made again.") from None
 
 
@@ -72,7 +72,7 @@ def images_of(place: Path) -> dict:
         if not all(type(number) is int for number in (about["classes"], *shapes[0], *shapes[1])):
             raise TypeError
         return about
-    except (OSError, LookupError, TypeError, ValueError):
+    except (OSError, LookupError, RecursionError, TypeError, ValueError):
         raise ValueError(f"{path} is damaged: delete the folder {place}, and it is made again.") from None
 
 

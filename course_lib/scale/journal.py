@@ -57,7 +57,7 @@ def _parsed(path: Path, number: int, line: bytes) -> dict:
         numbers = all(value is None or type(value) in (int, float) for value in found.values())
         if numbers and isinstance(found["step"], int):
             return found
-    except (AttributeError, LookupError, TypeError, ValueError):
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         pass
     raise ValueError(
         f"{path} is damaged: its line {number} is none of a log. Delete it, and the run goes on with a new one."

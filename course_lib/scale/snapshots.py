@@ -133,7 +133,7 @@ def _is_whole(place: Path) -> bool:
         found = _contents([place / name for name in contents])
         # Of a snapshot from before there were sums, the sizes are all that can be compared.
         return bool(found) and all(contents[name] in (seen, seen[0]) for name, seen in found.items())
-    except (OSError, LookupError, TypeError, ValueError):
+    except (OSError, LookupError, RecursionError, TypeError, ValueError):
         return False
 
 

@@ -133,7 +133,7 @@ def read_index(folder: str | Path) -> dict:
         fine = all(type(part["tokens"]) is int and Path(part["file"]).name == part["file"] for part in parts)
         if known and fine and {"vocab_size", "about", "state"} <= index.keys():
             return index
-    except (OSError, AttributeError, LookupError, TypeError, ValueError):
+    except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         pass
     raise ValueError(
         f"{folder} is no folder of tokens, or its {INDEX} is damaged: delete the folder, and it is made again."

@@ -17,7 +17,7 @@ from itertools import pairwise
 import torch
 
 from course_lib.text.token_row import Pair, TokenRow
-from course_lib.text.tokenizers import UNKNOWN_MARK, check_string, indices
+from course_lib.text.tokenizers import UNKNOWN_MARK, check_depth, check_string, indices
 
 Tokens = Sequence[str]
 Pieces = Mapping[Tokens, int]  # how often each piece occurs
@@ -191,6 +191,7 @@ class BPE:
     @classmethod
     def from_json(cls, data: str) -> BPE:
         """The tokenizer that `to_json` wrote; raises ValueError when `data` is anything else."""
+        check_depth(data, "BPE")
         return _check_json(data)
 
 

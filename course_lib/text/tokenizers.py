@@ -55,6 +55,7 @@ class CharTokenizer:
     @classmethod
     def from_json(cls, data: str) -> CharTokenizer:
         """The tokenizer that `to_json` wrote; raises ValueError when `data` is anything else."""
+        check_depth(data, "CharTokenizer")
         try:
             saved = json.loads(data)
             vocab = saved["vocab"]
@@ -143,6 +144,7 @@ class WordTokenizer:
     @classmethod
     def from_json(cls, data: str) -> WordTokenizer:
         """The tokenizer that `to_json` wrote; raises ValueError when `data` is anything else."""
+        check_depth(data, "WordTokenizer")
         try:
             saved = json.loads(data)
             kind, characters, vocab = saved["type"], saved["characters"], saved["vocab"]
@@ -197,3 +199,13 @@ def check_string(text: object, where: str) -> None:
             f"{where} got half a character, U+{ord(text[error.start]):04X}, which no file can hold: "
             "read the text as UTF-8, or with errors='replace'."
         ) from None
+
+
+def check_depth(data: str, who: str) -> None:
+    """Raise ValueError for a text of JSON whose lists lie too deep inside each other for Python to read it."""
+    try:
+        json.loads(data)
+    except RecursionError:
+        raise ValueError(f"This is no {who}'s JSON: give what to_json() returned.") from None
+    except (TypeError, ValueError):
+        pass  # whoever reads it says so

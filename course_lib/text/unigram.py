@@ -18,7 +18,7 @@ from itertools import combinations
 import torch
 
 from course_lib.text.bpe import check_vocab_size
-from course_lib.text.tokenizers import UNKNOWN_MARK, check_string, indices
+from course_lib.text.tokenizers import UNKNOWN_MARK, check_depth, check_string, indices
 
 UNIGRAM_SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 SPACE_MARK = "▁"  # U+2581, what a space is written as
@@ -274,6 +274,7 @@ class Unigram:
     @classmethod
     def from_json(cls, data: str) -> Unigram:
         """The tokenizer that `to_json` wrote; raises ValueError when `data` is anything else."""
+        check_depth(data, "Unigram")
         return _check_json(data)
 
     def _segment(self, chunk: str, alpha: float | None, generator: torch.Generator | None) -> list[int]:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from course_lib.text.bpe import check_vocab_size, learn_merges
-from course_lib.text.tokenizers import check_string, indices
+from course_lib.text.tokenizers import check_depth, check_string, indices
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 GOES_ON = "##"  # what a piece begins with that is not the first of its word
@@ -171,6 +171,7 @@ class WordPiece:
     @classmethod
     def from_json(cls, data: str) -> WordPiece:
         """The tokenizer that `to_json` wrote; raises ValueError when `data` is anything else."""
+        check_depth(data, "WordPiece")
         return _check_json(data)
 
     def _words(self, text: Words, specials: bool) -> list[list[int]]:

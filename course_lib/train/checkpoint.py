@@ -88,6 +88,7 @@ def load_run(path: str | Path) -> tuple[History, dict, Restore]:
         raise ValueError(f"{path} is no training run of this course (mark {FORMAT!r} is missing): name another file.")
     if header.pop("sha256", None) not in (None, _digest(tensors, header)):  # None: from before there were sums
         raise ValueError(f"{path} is damaged, it is not what was written: delete it, or name another.")
+    _check_depth(path, header)
     damaged = ValueError(f"{path} is damaged, its parts do not fit each other: delete it, or name another.")
     try:
         run = json.loads(header["run"])
@@ -144,6 +145,15 @@ def load_run(path: str | Path) -> tuple[History, dict, Restore]:
         _set_generators(model, saved)
 
     return history, settings, restore
+
+
+def _check_depth(path: Path, header: dict[str, str]) -> None:
+    try:
+        json.loads(header.get("run", ""))
+    except RecursionError:
+        raise ValueError(f"{path} is damaged, its history cannot be read: delete it, or name another.") from None
+    except ValueError:
+        pass  # told with the parts that do not fit
 
 
 def storable(value: object) -> bool:
