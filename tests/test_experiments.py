@@ -1,4 +1,4 @@
-"""Experiments: what a digest sees, what a record holds, what the command runs, and numbers over runs in claims."""
+"""Experiments: what a digest sees, what a record holds, what the command runs, and numbers over runs."""
 
 import json
 import math
@@ -19,7 +19,6 @@ from course_lib.experiments.digest import digest, reached
 from course_lib.experiments.experiment import plain
 from course_lib.experiments.runs import least_of, most_of
 from course_lib.experiments.worker import answers
-from course_lib.lesson import ClaimFailed, claim, measured
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -382,7 +381,7 @@ def test_the_command_runs_what_is_missing_and_goes_on_after_a_stop(copy):
     assert out == "seq2seq: broken: 2 runs are missing or stale\n2 runs are missing or stale.\n"
 
 
-# --- numbers over runs, and claims that rest on them
+# --- numbers over runs
 
 
 def test_runs_compute_run_by_run():
@@ -398,53 +397,6 @@ def test_runs_compute_run_by_run():
         a + Runs([1])
     with pytest.raises(ValueError, match="at least one number"):
         Runs([])
-
-
-def said(capsys, text, condition):
-    claim(text, condition)
-    return capsys.readouterr().out
-
-
-def test_a_claim_over_runs_says_the_band_and_in_how_many_it_held(capsys):
-    lstm, rnn = Runs([0.9, 0.95, 1.0], 0.97), Runs([0.1, 0.2, 0.15])
-    found = said(capsys, "It recalls", measured(lstm, name="LSTM") >= 0.85)
-    assert "LSTM 0.970 (in the record's 0.900 to 1.00) ≥ 0.85" in found
-    assert "held in 3 of 3 recorded runs and in this one" in found
-    found = said(capsys, "It is better", measured(lstm, name="LSTM") > measured(rnn, name="RNN"))
-    assert "> RNN 0.150 (0.100 to 0.200)" in found and found.rstrip().endswith("held in 3 of 3 recorded runs")
-    assert "outside the record's" in said(capsys, "It is far", measured(Runs([1, 2], 3)) > 0)
-    assert "the same in every run" in said(capsys, "It counts", measured(Runs([4, 4], 4)) == 4)
-
-
-@pytest.mark.parametrize("runs", [Runs([0.9, 0.7], 0.95), Runs([0.9, 0.9], 0.7), Runs([0.9, math.nan])])
-def test_one_run_that_does_not_keep_it_fails_the_claim(runs):
-    with pytest.raises(ClaimFailed, match="worst of 2 recorded runs|never true"):
-        claim("It recalls", measured(runs) >= 0.8)
-
-
-def test_a_frequency_counts_the_recorded_runs(capsys):
-    runs = measured(Runs([1, 1, -1, 1], -1), name="gain") > 0
-    found = said(capsys, "In most runs it helps", runs.in_at_least(3))
-    assert "held in 3 of 4 recorded runs, not in this one" in found
-    with pytest.raises(ClaimFailed, match="it holds in 3 of 4 recorded runs, fewer than 4"):
-        claim("It always helps", runs.in_at_least(4))
-    with pytest.raises(ValueError, match="4 recorded runs to count"):
-        runs.in_at_least(5)
-    with pytest.raises(TypeError, match="comes last"):
-        runs.in_at_least(3) & (measured(1) < 2)
-
-
-def test_comparisons_over_other_runs_are_no_one_claim():
-    with pytest.raises(ValueError, match="cannot be compared run by run"):
-        _ = measured(Runs([1, 2])) < measured(Runs([1, 2, 3]))
-    with pytest.raises(ValueError, match="State two claims"):
-        claim("both", (measured(Runs([1, 2])) < 3) & (measured(Runs([1, 2, 2])) < 3))
-
-
-def test_two_comparisons_hold_together_in_a_run_or_not():
-    both = (measured(Runs([1, 3])) < 2) & (measured(Runs([3, 1])) < 2)
-    with pytest.raises(ClaimFailed, match="holds in 0 of 2"):
-        claim("each is small, and never both", both.in_at_least(1))
 
 
 def test_the_table_in_a_model_answer_is_the_records():

@@ -163,7 +163,7 @@ def test_lesson_98_is_written_and_everywhere(course):
         (course / path).write_text(text.replace(new_lesson.MARK, "Written"), encoding="utf-8")
     board = run(course, "-c", textwrap.dedent(LOOK))
     assert '98  Looking "inside"' in board and "○ 0/1" in board.splitlines()[-1]
-    files = ["layering", "title_cells", "notebooks", "slides", "budgets", "exercises", "new_lesson", "looking_inside"]
+    files = ["layering", "title_cells", "notebooks", "slides", "exercises", "new_lesson", "looking_inside"]
     told = checked(course, files, "98_ or looking or tables or shelf or folder or short or differ or existing or left")
     assert "to be written: lesson 98" not in told
 

@@ -273,6 +273,15 @@ def test_a_notebook_is_stored_with_the_results_that_are_recorded_today(path):
     assert read == record.results(path.stem[3:]), "run `make notebooks`"
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_run_all_is_quick_and_light(path):
+    """As it was measured when the notebook was stored, core and laboratory."""
+    entry = measured.read()[path.name]
+    loads = any("published.fetch" in cell["source"] for cell in code_cells(load(path)))
+    assert entry["seconds"] <= limits.SECONDS
+    assert entry["peak_mb"] <= (limits.MEMORY_MB_REAL_MODEL if loads else limits.MEMORY_MB)
+
+
 def test_only_existing_notebooks_are_measured():
     assert measured.read().keys() <= {path.name for path in NOTEBOOKS}
 

@@ -341,16 +341,21 @@ def test_a_question_can_be_answered_on_the_page_and_its_code_is_gone():
 
 
 def test_claims_are_listed_with_what_was_measured_and_found_again_on_their_page():
-    said = {"unrolled": {"claim": "It <holds> by `f`", "holds": True}}
-    plain = "✓ claim: It <holds> by `f` — measured x 1 ≤ 2; held in 10 of 10 runs, worst 1"
-    output = new_output("display_data", {"text/html": "<div><div>✓</div></div>", "text/plain": plain}, metadata=said)
-    notebook = new_notebook(cells=[markdown("# 77 · A lesson"), code("claim(...)", output)])
+    outputs = [
+        new_output("display_data", {"text/html": "<div><div>✓</div></div>", "text/plain": plain}, metadata=said)
+        for plain, said in (
+            ("✓ claim: It <holds> by `f` — in this run 1 ≤ 2", {"unrolled": {"claim": "It <holds> by `f`"}}),
+            ("● finding: It: helps — Recorded: 9 of 10 runs", {"unrolled": {"finding": "a.helps"}}),
+        )
+    ]
+    notebook = new_notebook(cells=[markdown("# 77 · A lesson"), *(code("claim(...)", output) for output in outputs)])
     claim_page.set_places(notebook)
-    assert output.data["text/html"] == '<div id="claim-1"><div>✓</div></div>'
+    assert outputs[0].data["text/html"] == '<div id="claim-1"><div>✓</div></div>'
     made = claim_page.page({"77_a.ipynb": notebook, "78_b.ipynb": new_notebook(cells=[markdown("# 78 · None")])})
-    assert "1 sentences" in made and "## 77 · A lesson" in made and "78" not in made
+    assert made.count("There are 1") == 2 and "## 77 · A lesson" in made and "78" not in made
     link = '<a href="77_a.html#claim-1">It &lt;holds&gt; by <code>f</code></a>'
-    assert f"<dt>✓ {link}</dt><dd>measured x 1 ≤ 2; held in 10 of 10 runs, worst 1</dd>" in made
+    assert f"<dt>✓ {link}</dt><dd>in this run 1 ≤ 2</dd>" in made
+    assert '#claim-2">It: helps</a></dt><dd>Recorded: 9 of 10 runs</dd>' in made
 
 
 def test_the_page_for_teachers_says_what_each_lesson_takes():

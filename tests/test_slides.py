@@ -375,7 +375,7 @@ def test_notes_say_ask_warn_and_time(path):
 
 
 def unfit_length(made):
-    """What is wrong with the length of a lesson that has no laboratory; a core's is a budget (budgets.py)."""
+    """What is wrong with the length of a lesson that has no laboratory."""
     core, laboratory = deck.core_and_laboratory(made)
     total, (least, most) = sum(slide.minutes for slide in core), limits.MINUTES_WITHOUT_LABORATORY
     fits = laboratory or least <= total <= most

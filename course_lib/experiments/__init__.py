@@ -2,12 +2,13 @@
 
 A notebook shows one training in full; whatever a claim needs beyond it (five seeds, variants, controls, sizes) is a
 function `name(seed, **variant)` in experiments/<slug>.py, short enough to be shown. `make experiments` runs what is
-missing or was measured with other code and writes data/records/<slug>.json; a notebook reads `recorded(experiment)`,
-runs one seed more, and its claims are held against all of it.
+missing or was measured with other code and writes data/records/<slug>.json; a notebook reads `recorded(experiment)`
+and may run one seed more. What all recorded runs show is stated as a finding in experiments/findings/<slug>.py.
 """
 
 from course_lib.experiments.experiment import Experiment, each, experiment
+from course_lib.experiments.finding import Finding, finding
 from course_lib.experiments.record import Record, recorded
 from course_lib.experiments.runs import Runs
 
-__all__ = ["Experiment", "Record", "Runs", "each", "experiment", "recorded"]
+__all__ = ["Experiment", "Finding", "Record", "Runs", "each", "experiment", "finding", "recorded"]

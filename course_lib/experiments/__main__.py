@@ -25,7 +25,7 @@ from course_lib.experiments.worker import Worker
 from course_lib.train.machine import cores, machine
 
 HERE = Path(__file__).resolve().parent
-OWN = {"__init__", "__main__", "digest", "experiment", "record", "runs", "worker"}
+OWN = {"__init__", "__main__", "comparison", "digest", "experiment", "finding", "record", "runs", "worker"}
 AT_A_TIME = max(2, cores())
 
 

@@ -5,6 +5,27 @@ import operator
 from collections.abc import Callable
 
 
+class Recorded(float):
+    """A number out of the record: what is computed from it is one too, so that a claim about this run can refuse it."""
+
+    def __repr__(self):
+        return f"Recorded({float(self)})"
+
+
+def _marked(name: str):
+    plain = getattr(float, name)
+
+    def method(self, *others):
+        result = plain(self, *others)
+        return Recorded(result) if isinstance(result, float) else result
+
+    return method
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "neg", "abs", "pow", "rpow"):
+    setattr(Recorded, f"__{_name}__", _marked(f"__{_name}__"))
+
+
 class Runs:
     """One number in each recorded run, and in the live run, where there is one.
 
@@ -24,20 +45,20 @@ class Runs:
         return self.recorded if self.live is None else (*self.recorded, self.live)
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> Recorded:
         """The mean of the recorded runs (of the live one, where nothing is recorded)."""
         band = self.recorded or self.values
-        return math.fsum(band) / len(band)
+        return Recorded(math.fsum(band) / len(band))
 
     @property
-    def least(self) -> float:
+    def least(self) -> Recorded:
         """The least of the recorded runs: where the band begins."""
-        return min(self.recorded or self.values)
+        return Recorded(min(self.recorded or self.values))
 
     @property
-    def most(self) -> float:
+    def most(self) -> Recorded:
         """The largest of the recorded runs: where the band ends."""
-        return max(self.recorded or self.values)
+        return Recorded(max(self.recorded or self.values))
 
     @property
     def vary(self) -> bool:

@@ -8,7 +8,8 @@ use it.
 
 from course_lib.lesson.board import progress
 from course_lib.lesson.by_construction import identities, identity
-from course_lib.lesson.claims import ClaimFailed, claim, measured
+from course_lib.lesson.citations import cite
+from course_lib.lesson.claims import claim, claims
 from course_lib.lesson.investigations import investigate
 from course_lib.lesson.own_parts import own_parts
 from course_lib.lesson.practice import check, graded, hint, solution
@@ -19,15 +20,15 @@ from course_lib.lesson.syllabus import LESSONS
 
 __all__ = [
     "LESSONS",
-    "ClaimFailed",
     "check",
+    "cite",
     "claim",
+    "claims",
     "graded",
     "hint",
     "identities",
     "identity",
     "investigate",
-    "measured",
     "own_parts",
     "progress",
     "quiz",

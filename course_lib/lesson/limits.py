@@ -6,22 +6,10 @@ Above each number stands a comment, `what it limits: why`, and both are told the
 
 # --- The core: what stands before the laboratory
 
-# slides, at most: one question is answered within an hour of teaching, and more cannot be spoken to in it
-SLIDES = 14
-# minutes in the speaker notes, at most: an hour, less the beginning and the questions
-MINUTES = 50
 # minutes of a lesson without a laboratory, from and to: then all of it is the core
 MINUTES_WITHOUT_LABORATORY = (45, 75)
-# open lines of code, at most (not folded; stubs, quizzes and starters apart): what one sitting bears beside the text
-OPEN_LINES = 150
-# open lines of code on slides, at least: the room sees the code that the lesson is about
-SLIDE_LINES = 40
-# claims, at most: nobody keeps more findings in mind; what is true by construction is an identity and not counted
-CLAIMS = 8
-# measured numbers in one claim, at most: a sentence with three is two sentences
-NUMBERS_PER_CLAIM = 2
-# words that a student reads, at most: about twenty minutes
-WORDS = 2500
+# claims about this run, at least: what a lesson says of its result is checked when it runs
+CLAIMS = 4
 
 # --- The notebook: core and laboratory
 

@@ -1,4 +1,4 @@
-"""The page of all claims: each sentence that the course checks, what was measured, and where it stands."""
+"""The page of all claims and findings: each sentence, the numbers that it rests on, and where it stands."""
 
 from collections.abc import Iterator
 
@@ -7,22 +7,22 @@ from nbformat import NotebookNode
 from course_lib.lesson.cards import prose
 
 OPENING = """\
-# Claims
+# Claims and findings
 
-{claims} sentences of this course are checked by the lesson that says them, each time it is run. Below each stands what
-that run measured and what was asked. Where it rests on experiments, the mean and the range of their recorded runs stand
-there, and in how many of them it held: the runs differ in their seed and in the instructions that the processor may
-use, for rounding differs, and a training run ends elsewhere when it does.
+A **claim** is a sentence about the run of the notebook that you see: its numbers were computed by the cells above it,
+and it turns red where they no longer bear it out. There are {claims}. A **finding** is a sentence about recorded runs,
+which differ in their seed and in the instructions that the processor may use (rounding differs, and a training run
+then ends elsewhere). There are {findings}; each says in how many runs it holds, and their range.
 
 """
 
 
 def numbered(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
-    """The claims among a notebook's outputs, in order, each with the name of its place on the page."""
+    """The claims and findings among a notebook's outputs, in order, each with the name of its place on the page."""
     count = 0
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            if "claim" in output.get("metadata", {}).get("unrolled", {}):
+            if {"claim", "finding"} & output.get("metadata", {}).get("unrolled", {}).keys():
                 count += 1
                 yield f"claim-{count}", output
 
@@ -35,21 +35,21 @@ def set_places(notebook: NotebookNode) -> None:
 
 
 def page(notebooks: dict[str, NotebookNode]) -> str:
-    """The page, as Markdown: a section a lesson, by file name, its claims in the order in which it makes them."""
-    sections, claims = [], 0
+    """The page, as Markdown: a section for each lesson, by file name, with what it says in the order it says it."""
+    sections, kinds = [], []
     for name, notebook in notebooks.items():
-        made = [_entry(name, place, output) for place, output in numbered(notebook)]
+        made = list(numbered(notebook))
+        kinds += ["claim" in output.metadata["unrolled"] for _, output in made]
         if made:
-            claims += len(made)
             title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
-            sections.append("\n".join([f"## {title}\n", "```{raw} html", "<dl>"]))
-            sections[-1] += "\n".join([*made, "</dl>", "```\n"])
-    return OPENING.format(claims=claims) + "\n".join(sections)
+            entries = [_entry(name, place, output) for place, output in made]
+            sections.append("\n".join([f"## {title}\n", "```{raw} html", "<dl>", *entries, "</dl>", "```\n"]))
+    return OPENING.format(claims=sum(kinds), findings=len(kinds) - sum(kinds)) + "\n".join(sections)
 
 
 def _entry(name, place, output):
-    said = output.metadata["unrolled"]
-    measured = output.data.get("text/plain", "").partition(f"{said['claim']} — ")[2]
-    mark = "✓" if said["holds"] else "✗"
-    link = f'<a href="{name.removesuffix(".ipynb")}.html#{place}">{prose(said["claim"])}</a>'
-    return f"<dt>{mark} {link}</dt><dd>{prose(measured)}</dd>"
+    """`✓ claim: sentence — numbers`, as a notebook shows it in plain text, as an item with a link."""
+    sign, _, said = output.data.get("text/plain", "").partition(" ")
+    sentence, _, numbers = said.partition(" — ")
+    link = f'<a href="{name.removesuffix(".ipynb")}.html#{place}">{prose(sentence.partition(": ")[2])}</a>'
+    return f"<dt>{sign} {link}</dt><dd>{prose(numbers)}</dd>"

@@ -14,7 +14,7 @@ from course_lib.publish.assets import png_size
 from course_lib.publish.parts import begins_laboratory, is_folded
 
 SLIDE_TYPES = ("slide", "subslide", "fragment", "skip", "notes")
-SPEAKING = {"claim", "show_source", "report"}  # calls whose output says what they were asked
+SPEAKING = {"cite", "claim", "show_source", "report"}  # calls whose output says what they were asked
 ENLARGED = 1.25  # a figure may be drawn so much larger than it is, for the back of the room
 PROGRESS = re.compile(r"\d+%\|")  # a progress bar, as tqdm prints it
 FOLD = re.compile(r"</?details>|<summary>.*?</summary>")

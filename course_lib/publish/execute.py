@@ -12,7 +12,7 @@ import nbformat
 
 from course_lib.data.beside import write_beside
 from course_lib.experiments import record
-from course_lib.publish import blocks, frames, measured
+from course_lib.publish import blocks, frames, measured, typed_numbers
 from course_lib.publish.kernels import run
 from course_lib.publish.normalise import as_text, faults, first_line, normalise
 from course_lib.show.frames import ASKED
@@ -25,6 +25,10 @@ def execute(path: Path) -> list[str]:
     drawn = frames.taken(result.notebook)
     notebook = normalise(result.notebook)
     reasons = result.failures or faults(notebook)
+    try:
+        typed_numbers.fill_notebook(notebook)
+    except ValueError as error:
+        reasons = [*reasons, str(error).rstrip(".")]
     if reasons:
         return reasons
     write_beside(path, as_text(notebook))

@@ -74,7 +74,11 @@ DOORS = (
     (
         "Teach",
         "Each lesson is a core of slides with notes, and a laboratory. Its exercises grade themselves.",
-        {"teach.html": "What each lesson takes", "results.html": "What was measured", "claims.html": "All claims"},
+        {
+            "teach.html": "What each lesson takes",
+            "results.html": "What was measured",
+            "claims.html": "Claims and findings",
+        },
     ),
     (
         "Write",

@@ -43,14 +43,19 @@ class Run:
     ended: bool = False
 
 
-def run(path: Path, variables: dict[str, str] | None = None, keep_going: bool = False) -> Run:
+def run(path: Path, variables: dict[str, str] | None = None, keep_going: bool = False, last: str = "") -> Run:
     """Execute the notebook at `path` in its own folder, with a home of its own and no network wanted.
 
     `variables` are environment variables of this run; without COURSE_SEED the notebook uses its own. With
-    `keep_going` a cell that raises does not end the run, so that every claim is measured. The file is not
-    written, and what it stores is not seen: all outputs in the result are of this run.
+    `keep_going` a cell that raises does not end the run, so that every claim is measured; with `last` the run
+    ends behind the last code cell that holds this text. The file is not written, and what it stores is not seen:
+    all outputs in the result are of this run.
     """
     result = Run(_without_outputs(nbformat.read(path, as_version=4)))
+    if last:
+        cells = result.notebook.cells
+        holding = [n for n, cell in enumerate(cells, 1) if cell.cell_type == "code" and last in cell.source]
+        del cells[max(holding, default=len(cells)) :]
     where = ["before its first cell"]
 
     def started(cell, cell_index):
@@ -104,7 +109,14 @@ def _without_outputs(notebook):
 
 def _environment(home):
     """This environment, less what would make the run another than a student's."""
-    mine = {"ATEN_CPU_CAPABILITY", "COURSE_SEED", "MPLBACKEND", "PYTHONPATH", "PYTHONWARNINGS"}
+    mine = {
+        "ATEN_CPU_CAPABILITY",
+        "MKL_ENABLE_INSTRUCTIONS",
+        "COURSE_SEED",
+        "MPLBACKEND",
+        "PYTHONPATH",
+        "PYTHONWARNINGS",
+    }
     environment = {name: value for name, value in os.environ.items() if name not in mine}
     return environment | {"COURSE_HOME": home, "IPYTHONDIR": str(Path(home) / "ipython"), "HF_HUB_OFFLINE": "1"}
 

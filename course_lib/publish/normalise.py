@@ -77,9 +77,18 @@ def faults(notebook: NotebookNode) -> list[str]:
                 found.append(f"{where} raised {output.ename}: {first_line(output.evalue)}")
             elif output.output_type == "stream" and output.name == "stderr":
                 found.append(f"{where} wrote a warning: {first_line(output.text)}")
+            elif red := _red(output.get("metadata", {}).get("unrolled", {})):
+                found.append(f"{where}: {red}")
             elif output.get("data", {}).keys() == {WIDGET_VIEW}:
                 found.append(f"{where} shows a control without a still picture: its output needs text/html too")
     return found
+
+
+def _red(data: dict) -> str:
+    """What a claim, a finding or an identity says where it does not hold; "" for all else."""
+    if "not_so" in data:
+        return f"“{data['not_so']}” should be true by construction and is not"
+    return "" if data.get("holds", True) else f"“{data.get('claim') or data.get('finding')}” does not hold"
 
 
 def _joined(outputs):

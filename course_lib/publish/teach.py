@@ -5,7 +5,6 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from course_lib.exercises import all_exercises
-from course_lib.lesson import limits
 from course_lib.lesson.syllabus import LESSONS
 from course_lib.publish import assignment, deck, measured
 
@@ -17,9 +16,8 @@ def page(notebooks: dict[str, NotebookNode]) -> str:
     head = ["| lesson | core | laboratory | exercises | Run All |", "| --- | ---: | ---: | ---: | ---: |"]
     rows = [_row(name, notebook) for name, notebook in notebooks.items()]
     points = {"points": assignment.POINTS, "open_points": assignment.OPEN_POINTS}
-    graded = {"seeds": assignment.SEEDS, "seconds": assignment.SECONDS}
     return TEXT.read_text(encoding="utf-8").format(
-        lessons="\n".join(head + rows), slides=limits.SLIDES, **points, **graded
+        lessons="\n".join(head + rows), seconds=assignment.SECONDS, **points
     )
 
 
