@@ -436,6 +436,32 @@ def test_a_run_goes_on_from_the_older_snapshot_where_the_newest_is_garbled(whole
     assert same_curve(out, whole("gpt"))
 
 
+@pytest.mark.parametrize("name", ["step-00000060", ".step-00000060.part", "model.safetensors"])
+def test_what_lies_in_the_place_of_a_snapshot_is_told_before_the_first_step(tmp_path, name):
+    snapshots.sweep(tmp_path / "new")
+    (tmp_path / "step-1").touch()  # somebody else's
+    wrong = tmp_path / name
+    wrong.mkdir() if name == "model.safetensors" else wrong.touch()
+    with pytest.raises(ValueError, match=f"{name} is a (file|folder), and this training writes .* move it away, or"):
+        snapshots.sweep(tmp_path)
+    assert wrong.exists()
+
+
+def test_what_comes_into_the_place_of_a_snapshot_later_is_told_as_what_it_is(tmp_path):
+    model = torch.nn.Linear(2, 2)
+    snapshots.place_of(tmp_path, 60).touch()
+    with pytest.raises(OSError, match=r"step 60 could not be written \(.*Not a directory.*: put that right, and the"):
+        snapshots.save(tmp_path, 60, model, torch.optim.AdamW(model.parameters()), ALONE, keep=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000060"]
+
+
+def test_a_list_of_contents_without_end_is_of_no_snapshot(tmp_path):
+    place = snapshots.place_of(tmp_path, 60)
+    place.mkdir()
+    (place / "contents.json").write_text("[" * 9999)
+    assert snapshots.newest(tmp_path, silent) == 0
+
+
 def test_a_snapshot_from_before_there_were_sums_is_whole_by_its_sizes(whole, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(whole("gpt"), out)

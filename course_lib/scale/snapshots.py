@@ -36,6 +36,7 @@ from course_lib.scale.processes import Here
 CONTENTS, WEIGHTS = "contents.json", "model.safetensors"
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # What libraries write of it; PyTorch's says of a disk that takes a part only that it stands at an "unexpected pos".
+NO_ROOM = "the disk is full, or no more may be written there"
 TOLD_OF_FULL = ("unexpected pos", *map(os.strerror, FULL))
 
 
@@ -103,7 +104,8 @@ def weights(out: str | Path, model: nn.Module, here: Here) -> Path:
 
 
 def sweep(out: str | Path) -> None:
-    """Remove what killed writers have left."""
+    """Remove what killed writers have left; ValueError where something else lies in the place of a snapshot."""
+    _check_places(Path(out))
     for left in Path(out).glob(".step-*.part"):
         if STEP.fullmatch(left.name[1 : -len(".part")]):
             shutil.rmtree(left, ignore_errors=True)
@@ -146,10 +148,23 @@ def _told(what: str, new: Path | None, here: Here):
         _check_all_here(error)
         if here.first and new:
             shutil.rmtree(new, ignore_errors=True)
+        why = _why(error)
+        advice = "make room" if why == NO_ROOM else "put that right"
         raise OSError(
-            f"{what} could not be written ({_why(error)}). The snapshots before it are whole: make room, and the same "
-            "command goes on."
+            f"{what} could not be written ({why}). The snapshots before it are whole: {advice}, and the same command "
+            "goes on."
         ) from None
+
+
+def _check_places(out: Path) -> None:
+    for path in (*out.glob("step-*"), *out.glob(".step-*.part"), out / WEIGHTS):
+        ours = path.name == WEIGHTS or STEP.fullmatch(path.name.removeprefix(".").removesuffix(".part"))
+        if ours and path.exists() and path.is_dir() == (path.name == WEIGHTS):
+            kind, other = ("folder", "file") if path.is_dir() else ("file", "folder")
+            raise ValueError(
+                f"{path} is a {kind}, and this training writes a {other} there: move it away, or name another folder "
+                "with --out."
+            )
 
 
 def _check_all_here(error: BaseException) -> None:
@@ -168,5 +183,5 @@ def _why(error: BaseException) -> str:
     """What went wrong, in a line: of a failure on several processes the first one's."""
     cause = next(iter(_causes(error)), error)
     if getattr(cause, "errno", None) in FULL or any(words in str(cause) for words in TOLD_OF_FULL):
-        return "the disk is full, or no more may be written there"
+        return NO_ROOM
     return first_line(cause)
