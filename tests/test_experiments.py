@@ -253,12 +253,12 @@ def test_what_no_experiment_asks_for_any_more_goes(book):
 
 def test_after_a_change_of_code_alone_samples_confirm_the_rest_or_do_not(book, monkeypatch):
     book, one = book
-    for variant, seed, _ in one.runs():
-        book.add(one, entry(one, variant, seed))
-    assert book.samples("toy") == []
+    for place, (variant, seed, _) in enumerate(one.runs()):
+        book.add(one, entry(one, variant, seed) | {"seconds": 9 - place})
+    assert book.samples("toy", 2) == []
     monkeypatch.setattr(Experiment, "digest", "another code")
-    samples = book.samples("toy")
-    assert [(job[1]["low"], job[2]) for job in samples] == [(0.0, 0), (2.0, 0)]  # one seed of each variant
+    samples = book.samples("toy", 2)
+    assert [(job[1]["low"], job[2]) for job in samples] == [(2.0, 1), (2.0, 0)]  # the two shortest
     results = [(variant, seed, cpu, one(seed, **variant)) for _, variant, seed, cpu in samples]
     wrong = [(*results[0][:3], results[0][3] | {"number": 9.0}), results[1]]
     assert not book.confirm(one, wrong) and len(book.lacking("toy")) == 4
@@ -271,7 +271,7 @@ def test_what_is_not_recorded_whole_is_not_confirmed(book, monkeypatch):
     book, one = book
     book.add(one, entry(one, {"low": 0.0}, 0))
     monkeypatch.setattr(Experiment, "digest", "another code")
-    assert book.samples("toy") == []
+    assert book.samples("toy", 2) == []
 
 
 def test_a_record_gives_numbers_and_curves_and_takes_a_live_run(book):

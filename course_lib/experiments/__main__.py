@@ -4,9 +4,9 @@ As many runs at a time as there are cores, two at least, a thread each. Each fin
 command that was stopped (Ctrl-C) goes on where it was. --list says what is missing or stale and runs nothing; --only
 names experiments. Lessons are told by number or slug: `make experiments LESSON=02`.
 
-After a change that should alter no number (a name, a file moved) --confirm runs one seed of each stale variant and
-instruction set: where all of an experiment's give the recorded numbers again, to the last digit, the record takes the
-new digest and says so; where one does not, nothing of it is taken, and it is left to be run.
+After a change that should alter no number (a name, an input that no experiment has) --confirm 2 runs the two shortest
+runs of each stale experiment: where they give the recorded numbers again, to the last digit, the record takes the new
+digest and says so; where one does not, nothing of it is taken, and it is left to be run.
 """
 
 import argparse
@@ -69,14 +69,15 @@ class Book:
             write(one.slug, {other.name: kept[other.name] for other in experiments(one.slug) if other.name in kept},
                   self.folder)  # fmt: skip
 
-    def samples(self, slug: str, only: list[str] | None = None) -> list[tuple[Experiment, dict, int, str]]:
-        """Of each experiment that is recorded whole, but with other code, one seed a variant and instruction set."""
-        kept, found = read(slug, self.folder), {}
-        for one, variant, seed, cpu in self.lacking(slug, only):
-            runs = [_run(entry) for entry in kept.get(one.name, {}).get("runs", [])]
-            if all(run in runs for run in one.runs()):
-                found.setdefault((one.name, repr(variant), cpu), (one, variant, seed, cpu))
-        return list(found.values())
+    def samples(self, slug: str, count: int, only: list[str] | None = None) -> list[tuple[Experiment, dict, int, str]]:
+        """Of each experiment that is recorded whole, but with other code, the `count` shortest runs."""
+        kept, found = read(slug, self.folder), []
+        for one in dict.fromkeys(job[0] for job in self.lacking(slug, only)):
+            entries = kept.get(one.name, {}).get("runs", [])
+            if all(run in [_run(entry) for entry in entries] for run in one.runs()):
+                shortest = sorted(entries, key=lambda entry: entry["seconds"])[:count]
+                found += [(one, *_run(entry)) for entry in shortest]
+        return found
 
     def confirm(self, one: Experiment, results: list[tuple[dict, int, str, dict]]) -> bool:
         """Take the new digest for all runs of an experiment, if each result is the recorded one; whether it was."""
@@ -173,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("lessons", nargs="*", help="numbers or slugs; all if none is named")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments alone")
     parser.add_argument("--list", action="store_true", help="say what is missing or stale, run nothing")
-    parser.add_argument("--confirm", action="store_true", help="after a change of code alone: run samples, compare")
+    parser.add_argument("--confirm", type=int, metavar="N", help="after a change of code alone: run N samples, compare")
     options = parser.parse_args(arguments)
     book = Book()
     try:
@@ -182,7 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     if options.confirm:
-        return confirm([job for slug in lessons for job in book.samples(slug, options.only)], book)
+        return confirm([job for slug in lessons for job in book.samples(slug, options.confirm, options.only)], book)
     jobs = [job for slug in lessons for job in book.lacking(slug, options.only)]
     if options.list:
         for one in dict.fromkeys(job[0] for job in jobs):
