@@ -464,6 +464,27 @@ def test_judging_leaves_the_notebooks_random_numbers_alone():
     assert draws() == undisturbed
 
 
+def test_everybody_is_asked_the_same():
+    """Neither the notebook's random numbers nor those that an answer draws change what it is called with."""
+    asked = []
+
+    def double(x):
+        asked[-1].append(x.detach().clone())
+        return 2 * x
+
+    def drawing(x):
+        torch.rand(7), torch.manual_seed(len(asked[-1]))
+        return double(x)
+
+    for seed, answer in ((1, double), (2, double), (3, drawing)):
+        torch.manual_seed(seed)
+        asked.append([])
+        assert judge(DOUBLE, answer).kind == "passed"
+    for others in asked[1:]:
+        assert len(others) == len(asked[0]) >= 5
+        assert all(torch.equal(one, other) for one, other in zip(asked[0], others, strict=True))
+
+
 def test_an_answer_may_be_a_class_or_a_model():
     class Two:
         in_features = 2

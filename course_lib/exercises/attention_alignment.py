@@ -71,6 +71,17 @@ def masked(shift=0.0, hidden=(0, 2, 4), dtype=torch.float64):
     return torch.randn(3, 5, dtype=dtype) + shift, mask
 
 
+def far_apart(dtype=torch.float64):
+    """Rows that lie thousands apart, and masked scores thousands above all others of their row."""
+    scores = torch.tensor([[-2e3, -2001, 9, 9], [2e3, 2001, 9, 9], [3e3, -2e3, -2002, 9], [0, 1, 3e3, 3e3]])
+    mask = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 0, 0]]).bool()
+    return scores.to(dtype), mask
+
+
+FAR = (
+    "Rows that lie far apart, or masked scores far above the others, come out wrong: subtract from each row its own "
+    "largest score, the masked ones left aside."
+)
 LOW = "With scores around -2000 it is wrong: exp(-2000) is 0 in the computer. Subtract each row's largest score first."
 MASKED = Exercise(
     title="A softmax that survives",
@@ -83,6 +94,8 @@ MASKED = Exercise(
         Case(
             lambda: masked(dtype=torch.float32), "In single precision it is wrong: take the lowest number of its dtype."
         ),
+        Case(far_apart, FAR),
+        Case(lambda: far_apart(torch.float32), FAR),
         Case(lambda: masked(hidden=(0, 5, 2)), "A row in which nothing may be looked at gives zeros, not NaN."),
         Case(
             lambda: tuple(a.expand(2, 3, 5) for a in masked()), "With more dimensions, (2, 3, 5), the answer is wrong."

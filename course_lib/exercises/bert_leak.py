@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.bert import VOCAB, hidden
-from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, fresh, same
+from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, fresh, same
 from course_lib.exercises.slips import slips
 
 
@@ -31,10 +31,11 @@ def mended_words(model, ids, special, mask_id, choice, kind, other):
     return F.cross_entropy(model(read)[chosen], ids[chosen])  # model(read): logits (B, T, V)
 
 
-def batch(B=8, T=50, dtype=torch.float64):
+def batch(B=8, T=50, first=0, mask_id=3, scale=1.0, dtype=torch.float64):
     """What a step is given, and the two tables of a small model (V, D), (D, V)."""
     D = 8
-    return (*hidden(B, T), torch.randn(VOCAB, D).to(dtype), torch.randn(D, VOCAB).to(dtype))
+    tables = (scale * torch.randn(size) for size in ((VOCAB, D), (D, VOCAB)))
+    return (*hidden(B, T, first, mask_id), *(table.to(dtype) for table in tables))
 
 
 def reader(tokens, out):
@@ -93,6 +94,8 @@ WORDS = Exercise(
             afterwards,
         ),
         Case(lambda: batch(1, 400), OTHER_SIZES, loss),
+        Case(lambda: batch(first=20, mask_id=1), "With specials at other ids it is wrong: use `mask_id`.", loss),
+        Case(lambda: batch(scale=20.0, dtype=torch.float32), OVERFLOW, loss),
         Case(batch, NO_GRADIENT, gradient),
         Case(lambda: batch(dtype=torch.float32), SINGLE, loss),
     ),

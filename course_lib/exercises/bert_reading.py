@@ -4,7 +4,17 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import LARGE, NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled, tensors
+from course_lib.exercises.probes import (
+    LARGE,
+    NO_GRADIENT,
+    OTHER_SIZES,
+    OVERFLOW,
+    SINGLE,
+    Case,
+    narrowed,
+    pulled,
+    tensors,
+)
 from course_lib.exercises.slips import slips
 
 LESSON = "bert"
@@ -240,6 +250,7 @@ MIX = Exercise(
         ),
         Case(lambda: stacked(1, 1, 1, 2), OTHER_SIZES),
         Case(lambda: stacked(scale=1000.0), LARGE),
+        Case(lambda: (list(torch.eye(3)), torch.tensor([300.0, 299.0, -300.0]), torch.tensor(2.0)), OVERFLOW),
         Case(stacked, NO_GRADIENT, gradient),
         Case(lambda: stacked(dtype=torch.float32), SINGLE),
     ),

@@ -7,7 +7,7 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.gpt import my_window
-from course_lib.exercises.probes import NO_GRADIENT, SINGLE, Case, fresh, pulled, same, tensors
+from course_lib.exercises.probes import NO_GRADIENT, OVERFLOW, SINGLE, Case, far_apart, fresh, pulled, same, tensors
 from course_lib.exercises.slips import slips
 
 LESSON = "gpt"
@@ -98,6 +98,7 @@ CACHED = Exercise(
             read_with_other_matrices,
         ),
         Case(lambda: text(D=5, d=7), "Where keys are 7 wide it is wrong, 4 wide it is right: divide by √d.", read),
+        Case(lambda: (far_apart(), (1, 2), [torch.eye(2)] * 3), OVERFLOW, read),
         Case(text, NO_GRADIENT, gradient),
         Case(lambda: text(dtype=torch.float32), SINGLE, read),
     ),

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import NO_GRADIENT, SINGLE, Case, narrowed, pulled
+from course_lib.exercises.probes import NO_GRADIENT, OVERFLOW, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
 
@@ -22,6 +22,13 @@ def labelled(B=4, T=7, V=9, C=3, lam=0.3, padded=True, dtype=torch.float64):
         ids[1::2, 3:] = 0
         ids[-1, 2:] = 0
     return token_logits, ids, class_logits, torch.arange(B) % C, lam
+
+
+def sure():
+    """Two texts of two tokens and their classes, in single precision and with logits in the hundreds."""
+    token_logits = torch.tensor([[300.0, -300.0, 100.0]] * 4).view(2, 2, 3)
+    class_logits = torch.tensor([[400.0, -200.0]] * 2)
+    return token_logits, torch.tensor([[1, 2], [2, 1]]), class_logits, torch.tensor([0, 1]), 0.5
 
 
 def alone(lam):
@@ -50,6 +57,7 @@ JOINT = Exercise(
             ),
         ),
         Case(lambda: labelled(2, 2, 3, 2, lam=2.0, padded=False), "With two texts of two tokens it is wrong."),
+        Case(sure, OVERFLOW),
         Case(labelled, NO_GRADIENT, ask=pulled),
         Case(lambda: labelled(dtype=torch.float32), SINGLE),
     ),

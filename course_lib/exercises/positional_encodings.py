@@ -10,11 +10,14 @@ from course_lib.exercises import Exercise, Investigation, questions
 from course_lib.exercises.probes import (
     NO_GRADIENT,
     OTHER_SIZES,
+    OVERFLOW,
     SINGLE,
     SMALL,
     Case,
+    far_apart,
     narrowed,
     pulled,
+    single,
     tensors,
     without,
 )
@@ -34,7 +37,7 @@ SQUARE = {"B": 3, "T": 6, "D": 5, "N": 5}  # here a turned matrix fits
 
 
 def by_place(x):
-    """Stands for a rotary: multiplies each number by one of its own, by place and column. x (..., T, d_k) -> as x."""
+    """Stands for a rotary: multiplies each number by one for its position and column. x (..., T, d_k) -> as x."""
     return x * (1 + torch.outer(torch.arange(x.shape[-2]), torch.arange(x.shape[-1])) / 10)
 
 
@@ -59,8 +62,10 @@ ATTENTION = Exercise(
         Case(
             tensors(SHAPES, None, scale=10.0), "With scores in the thousands it is wrong: leave exp to torch.softmax."
         ),
+        Case(lambda: (far_apart(), *[torch.eye(2)] * 3, None), OVERFLOW),
         Case(tensors(SHAPES, None), NO_GRADIENT, ask=pulled),
-        Case(lambda: (*(a.float() for a in tensors(SHAPES)()), None), SINGLE),
+        Case(tensors(SHAPES, by_place), NO_GRADIENT, ask=pulled),
+        Case(single(tensors(SHAPES, None)), SINGLE),
     ),
     hints=(
         "Three projections of the same x: q = x @ w_q, k = x @ w_k, v = x @ w_v, (B, T, d_k) each.",

@@ -1,19 +1,23 @@
-"""How an answer is tried: beside the solution and beside every known mistake, on inputs that are drawn each time.
+"""How an answer is tried: beside the solution and beside every known mistake, on the same inputs for everybody.
 
 A `Case` is one way to call an answer. The first case in which it differs from the solution decides what is said: the
 message of the known mistake that gives the same up to there; or what is wrong with its form; or the case's sentence.
+Inputs may be random numbers, but the judge draws them under one fixed seed; and what tells right from wrong by a hair
+(large scores, class 0, a tie, a sum that is reached exactly) is written down in a case of its own.
 """
 
 import copy
 import inspect
 import itertools
-import math
-import numbers as number_types
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from course_lib.exercises.compare import described as described
+from course_lib.exercises.compare import is_number as is_number
+from course_lib.exercises.compare import misfit, not_finite, same
 
 # Mistakes that are made alike in every exercise on tensors; each is the sentence of a case below.
 OTHER_SIZES = (
@@ -21,7 +25,11 @@ OTHER_SIZES = (
     "length 1 squeezed away?"
 )
 LARGE = "Numbers a thousand times as large come out wrong: where exp overflows, torch.sigmoid and torch.tanh do not."
-NO_GRADIENT = "The numbers are right, but their gradient is not: leave out detach, .data, .item() and no_grad."
+NO_GRADIENT = "Your values are right, but their gradient is not."  # said in more words by `_about_gradient`
+OVERFLOW = (
+    "With scores in the hundreds, in single precision (float32), it is wrong: exp(89) is infinite there. Subtract each "
+    "row's largest score before exp, or leave both to torch.softmax or torch.log_softmax."
+)
 SINGLE = "In single precision (float32) the answer is wrong: what you make must have the dtype of what came in."
 
 
@@ -48,9 +56,9 @@ class Case(NamedTuple):
 
 def fault(cases: Iterable[Case], solution: Callable, mistakes: Iterable[tuple], answer, returns: str) -> str | None:
     """What is wrong with `answer`, in a sentence, or None; `returns` says what it should give. Errors pass through."""
+    drawn = [(case, case.draw()) for case in cases]  # before anybody else asks for random numbers
     tried = []
-    for case in cases:
-        arguments = case.draw()
+    for case, arguments in drawn:
         right, got = _result(case, solution, arguments), _result(case, answer, arguments)
         tried.insert(0, (case, arguments, got))
         if same(got, right, case.tolerance):
@@ -62,14 +70,40 @@ def fault(cases: Iterable[Case], solution: Callable, mistakes: Iterable[tuple], 
             if len(tried) > 1 and isinstance(case.says, str):  # in the usual case its line says enough
                 got.add_note(case.says)
             raise got
-        if misfit := _misfit(got, right):
-            return f"Return {returns}. Here that is {misfit[1]}; yours is {misfit[0]}."
+        if form := misfit(got, right):
+            return f"Return {returns}. Here that is {form[1]}; yours is {form[0]}."
+        if case.says == NO_GRADIENT:
+            return _about_gradient(got, right, _names(solution, arguments) if case.ask is pulled else None)
         says = case.says if isinstance(case.says, str) else case.says(answer, solution, arguments)
         return f"{not_finite(got)}{says}"
-    return _wrong_default(cases, solution, answer)
+    return _wrong_default(drawn, solution, answer)
 
 
-def _wrong_default(cases, solution, answer) -> str | None:
+def _about_gradient(got, right, names) -> str:
+    """What is wrong with a gradient: `names` are the arguments that it belongs to, None where nobody knows them."""
+    if not_finite(got):
+        where = "On the way back 0 meets infinity: look at every exp, log, root and quotient."
+        return f"{NO_GRADIENT} {not_finite(got)}{where}"
+    lost = [i for i, (mine, other) in enumerate(zip(got, right, strict=True)) if other.any() and not mine.any()]
+    if not lost:
+        return f"{NO_GRADIENT} Is a part of it cut off, by `.detach()` or `.item()`, or was a small number added?"
+    whom = f"`{names[lost[0]]}`" if names else "what came in"
+    return (
+        f"Your values are right, but no gradient flows back to {whom}. Something in between has cut it off: common "
+        "culprits are `.item()`, `.detach()`, `.data`, `torch.tensor(...)` and `torch.no_grad()`."
+    )
+
+
+def _names(solution, arguments):
+    """The names of the arguments that can have a gradient."""
+    return [n for n, a in zip(inspect.signature(solution).parameters, arguments, strict=False) if _can_have_gradient(a)]
+
+
+def _can_have_gradient(value) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _wrong_default(drawn, solution, answer) -> str | None:
     """What is wrong where the answer is not handed what the solution has as a default, in a sentence, or None."""
     parameters = list(inspect.signature(solution).parameters.values())
     defaults = [p for p in parameters if p.default is not p.empty]
@@ -81,8 +115,7 @@ def _wrong_default(cases, solution, answer) -> str | None:
             given = given[:-1]
         return answer(*given)
 
-    for case in cases:
-        arguments = case.draw()
+    for case, arguments in drawn:
         if not same(_result(case, shorter, arguments), _result(case, solution, arguments), case.tolerance):
             told = " and ".join(f"`{p.name}` is {p.default}" for p in defaults)
             return f"With all arguments given it is right, and where some are left out it is not: there {told}."
@@ -121,87 +154,6 @@ def fresh(value):
     return copy.deepcopy(value) if isinstance(value, torch.nn.Module) else value
 
 
-# Are two answers the same? ----------------------------------------------------------------------------------
-
-
-def is_number(value) -> bool:
-    """Whether it is one real number: a Python or NumPy one, or a tensor without dimensions; no truth value."""
-    if isinstance(value, Tensor):
-        return value.shape == () and not value.is_complex() and value.dtype != torch.bool
-    return isinstance(value, number_types.Real) and not isinstance(value, bool)
-
-
-def same(a, b, tolerance: float = 1e-6) -> bool:
-    """Whether two results hold the same, but for rounding; two NaN at one place are the same, an error is its type."""
-    tensors = isinstance(a, Tensor) and isinstance(b, Tensor)
-    if tensors and a.is_floating_point() and b.is_floating_point() and a.dtype != b.dtype:
-        return False  # also of numbers: a loss in double precision has left what came in
-    if tensors and (a.shape or b.shape):
-        if (a.shape, a.dtype) != (b.shape, b.dtype):
-            return False
-        tolerance = 1e-4 if a.dtype == torch.float32 else tolerance
-        return torch.allclose(a, b, atol=tolerance, rtol=10 * tolerance, equal_nan=True)
-    if is_number(a) and is_number(b):
-        a, b = float(a), float(b)
-        return a == b or a != a and b != b or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
-    if isinstance(a, Exception) or isinstance(b, Exception):
-        return type(a) is type(b)
-    if isinstance(a, (list, tuple, Iterator)) and isinstance(b, (list, tuple)):
-        nothing = object()
-        return all(same(x, y, tolerance) for x, y in itertools.zip_longest(a, b, fillvalue=nothing))
-    return type(a) is type(b) and isinstance(a, str | bool) and a == b
-
-
-def described(value) -> str:
-    """What a value is, for a sentence: "a tensor of shape (2, 3), float32", "a list of 0", "the int 7", "None"."""
-    try:
-        return _described(value)
-    except Exception:  # a nested tensor has no shape, an int of 5,000 digits no text, and some objects only raise
-        return f"a {type(value).__name__}"
-
-
-def _described(value):
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {tuple(value.shape)}, {str(value.dtype).removeprefix('torch.')}"
-    if isinstance(value, (list, tuple)) and value and all(isinstance(part, Tensor) for part in value):
-        return f"a {type(value).__name__}: {' and '.join(map(_described, value))}"
-    if isinstance(value, (list, tuple, set, dict)):
-        return f"a {type(value).__name__} of {len(value)}"
-    if isinstance(value, bool | int | float | complex | str):
-        text = repr(value)
-        return f"the {type(value).__name__} {text if len(text) <= 40 else text[:40] + '…'}"
-    return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _misfit(got, right) -> tuple[str, str] | None:
-    """The two in words where they differ in kind, shape or dtype; None where they differ in their numbers alone."""
-    if is_number(right):
-        fits = is_number(got)
-    elif isinstance(right, Tensor):
-        fits = isinstance(got, Tensor) and (got.shape, got.dtype) == (right.shape, right.dtype)
-    elif isinstance(right, (list, tuple)):
-        fits = isinstance(got, (list, tuple))
-        if fits and not all(map(is_number, right)):  # a list of numbers may have any length
-            parts = [_misfit(*pair) for pair in zip(got, right, strict=False)]
-            fits = len(got) == len(right) and not any(parts)
-            if not fits and isinstance(right[0], list):
-                return next(filter(None, parts), None)
-        fits = fits and (all(map(is_number, got)) or not all(map(is_number, right)))
-    else:
-        fits = type(got) is type(right)
-    return None if fits else (described(got), described(right))
-
-
-def not_finite(got) -> str:
-    """ "There is NaN in yours. " where there is; "" otherwise."""
-    if isinstance(got, (list, tuple)):
-        return next(filter(None, map(not_finite, got)), "")
-    if not isinstance(got, Tensor) and not is_number(got):
-        return ""
-    got = torch.as_tensor(got)
-    return f"There is {'NaN' if got.isnan().any() else 'infinity'} in yours. " if not got.isfinite().all() else ""
-
-
 # Cases that many exercises share --------------------------------------------------------------------------------
 
 SIZES = {"B": 3, "T": 10, "D": 4, "H": 5, "V": 6, "S": 6, "K": 8, "N": 9}
@@ -220,27 +172,33 @@ def tensors(shapes: str, *more, sizes: dict[str, int] = SIZES, scale: float = 0.
     )
 
 
+def single(draw: Callable[[], tuple]) -> Callable[[], tuple]:
+    """For `Case.draw`: what `draw` gives, in single precision."""
+    return lambda: tuple(a.float() if _can_have_gradient(a) else a for a in draw())
+
+
+def far_apart() -> Tensor:
+    """Three vectors (1, 3, 2) in single precision; divided by the root of 2, their scores lie from -636 to 1273."""
+    return torch.tensor([[[30.0, 0.0], [0.0, 30.0], [-30.0, -30.0]]])
+
+
 def on(shapes: str, says, *more, plain: bool = False) -> tuple[Case, ...]:
     """The usual case on tensors of these shapes, then what it does not show.
 
     That is: other sizes, single precision and, where not `plain`, large numbers and the way back.
     """
-    usual = tensors(shapes, *more)
-
-    def single():
-        return tuple(a.float() if isinstance(a, Tensor) else a for a in usual())
-
+    usual, large = tensors(shapes, *more), tensors(shapes, *more, scale=1000.0)
     return (
         Case(usual, says),
         Case(tensors(shapes, *more, sizes=SMALL), OTHER_SIZES),
-        Case(single, SINGLE),
-        *(() if plain else (Case(tensors(shapes, *more, scale=1000.0), LARGE), Case(usual, NO_GRADIENT, ask=pulled))),
+        Case(single(usual), SINGLE),
+        *(() if plain else (Case(large, LARGE), Case(single(large), LARGE), Case(usual, NO_GRADIENT, ask=pulled))),
     )
 
 
 def pulled(answer: Callable, *arguments) -> list[Tensor]:
     """The gradient of a fixed mixture of all results, by each argument that can have one."""
-    asked = [a.requires_grad_() for a in arguments if isinstance(a, Tensor) and a.is_floating_point()]
+    asked = [a.requires_grad_() for a in arguments if _can_have_gradient(a)]
     result = answer(*arguments)
     results = result if isinstance(result, (tuple, list)) else [result]
     parts = [part for part in results if getattr(part, "requires_grad", False)]

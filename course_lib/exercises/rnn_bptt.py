@@ -5,7 +5,7 @@ import math
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import Case, first_step, narrowed, on, tensors, without
+from course_lib.exercises.probes import OVERFLOW, Case, first_step, narrowed, on, tensors, without
 from course_lib.exercises.slips import slips
 from course_lib.recurrent.rnn import unroll
 
@@ -122,6 +122,8 @@ TRUNCATED = Exercise(
             plain=True,
         ),
         Case(tensors("B T H, B T H, H H", 3), "With chunk = 4 you are right, with chunk = 3 you are not."),
+        Case(tensors("B T H, B T H, H H", 1), "With chunk = 1 nothing comes from a later step: every step is a chunk."),
+        Case(tensors("B T H, B T H, H H", 99), "One chunk of 99 holds the whole text: nothing is cut."),
     ),
     hints=(
         "Start from back-propagation through time without cuts; only what is passed back changes.",
@@ -170,6 +172,7 @@ PROBABILITIES = Exercise(
             0.5,
         ),
         Case(lambda: (torch.tensor([[0.0, 1.0], [-3e3, -2e3]]), 1.0), "Rows that lie far apart come out wrong."),
+        Case(lambda: (torch.tensor([[300.0, 100.0, 299.0], [-300.0, -301.0, -500.0]]), 2.0), OVERFLOW),
     ),
     hints=(
         "A low temperature makes differences between logits larger.",
@@ -218,6 +221,9 @@ CLIP = Exercise(
         Case(lambda: gradients(1e-3, 1e-3), "A short gradient must stay as it is. Clipping only ever shortens."),
         Case(lambda: gradients(0.0, 0.0), "A gradient of zero stays zero: do not divide by its norm."),
         Case(lambda: ([torch.randn(9)], 2.0), "With a single tensor, in single precision, the answer is wrong."),
+        Case(lambda: ([torch.tensor([3.0, -4.0])], 0.5), "With max_norm = 0.5, [3, -4] becomes [0.3, -0.4]."),
+        Case(lambda: ([torch.tensor([3.0, -4.0])], 5.0), "A gradient of length max_norm, here 5, stays as it is."),
+        Case(lambda: ([torch.tensor([3.0, -4.0])], 7.0), "With max_norm = 7, [3, -4] has length 5 and stays as it is."),
     ),
     hints=(
         "One number decides: the length of all gradients together, as if they were one long vector.",

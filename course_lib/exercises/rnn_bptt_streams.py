@@ -3,6 +3,7 @@
 import torch
 
 from course_lib.exercises import Exercise
+from course_lib.exercises.compare import misfit
 from course_lib.exercises.probes import Case
 from course_lib.exercises.slips import slips
 
@@ -27,8 +28,22 @@ def mended_streams(ids, batch, chunk):
 
 
 def text(n, *sizes):
-    """For `Case.draw`: a text of n characters, all different, so that each tells its place."""
+    """For `Case.draw`: a text of n characters, all different, so that each tells its position."""
     return lambda: (torch.randperm(n), *sizes)
+
+
+def continued(answer, ids, batch, chunk):
+    """For `Case.ask`: the solution's pairs for any rows that go on from chunk to chunk, else what came back.
+
+    Which stretch of the text a row reads is free, as long as no character is read twice.
+    """
+    pairs = answer(ids, batch, chunk)
+    right = mended_streams(ids, batch, chunk)
+    if misfit(pairs, right):
+        return pairs
+    x, y = (torch.cat([ids.argsort()[part.long()] for part in parts], dim=1) for parts in zip(*pairs, strict=True))
+    in_order = (x.diff(dim=1) == 1).all() and (y == x + 1).all()  # x and y (batch, n * chunk): positions in the text
+    return right if in_order and len(x.unique()) == x.numel() else pairs
 
 
 STREAMS = Exercise(
@@ -39,25 +54,32 @@ STREAMS = Exercise(
     cases=(
         Case(
             text(67, 3, 4),
-            "Row i of a chunk must go on where row i of the chunk before stopped, and y is x one character later.",
+            "In every row a chunk must begin where the chunk before it stopped; y is x one character later, and no "
+            "character is read twice.",
+            continued,
         ),
-        Case(text(60, 3, 4), "Of 60 characters, 59 have one behind them: that makes four chunks of 3 x 4, not five."),
+        Case(
+            text(60, 3, 4),
+            "Of 60 characters, 59 have one behind them: that makes four chunks of 3 x 4, not five.",
+            continued,
+        ),
         Case(
             text(61, 3, 4),
-            "61 characters are five chunks of 3 x 4, to the last: only one stands over, and it is asked.",
+            "61 characters make five chunks of 3 x 4: 60 are read, and the last one is only predicted.",
+            continued,
         ),
-        Case(text(29, 1, 5), "With a single row it is wrong: its chunks are the text, in order."),
+        Case(text(29, 1, 5), "With a single row it is wrong: its chunks are the text, in order.", continued),
     ),
     stub=broken_streams,
     hints=(
         "Take ids = torch.arange(25), batch = 2 and chunk = 3, and print the first two pairs. Where does row 0 go on?",
-        "The state that is carried over belongs to a row. So a row must be one piece of the text, cut into n chunks.",
-        "view(batch, n, chunk) gives each row a piece of its own. Then swap two dimensions, to have chunk after chunk.",
+        "The state that is carried over belongs to a row. So a row must be one stretch of the text, cut into n chunks.",
+        "view(batch, n, chunk) gives each row its own stretch. Then swap two dimensions, to have chunk after chunk.",
     ),
     mistakes=slips("""
         .view(batch, n, chunk).transpose(0, 1) -> .view(n, batch, chunk)
             The bug is still there: row 0 of the second chunk goes on behind the *last* row of the first chunk. Its
-            state comes from another place of the text.
+            state comes from another part of the text.
         y = ids[1 : used + 1].view(batch, n, chunk).transpose(0, 1) -> y = ids[1 : used + 1].view(n, batch, chunk)
             x goes on as it should, and y does not: it must be cut like x.
         .transpose(0, 1) -> [:]

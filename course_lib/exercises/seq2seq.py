@@ -3,7 +3,7 @@
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import NO_GRADIENT, SINGLE, Case, pulled
+from course_lib.exercises.probes import NO_GRADIENT, OVERFLOW, SINGLE, Case, pulled, single
 from course_lib.exercises.slips import slips
 
 
@@ -74,6 +74,13 @@ def batch(padding=6, empty=((0, 2), (1, 4)), scale=2.0):
     return logits, target, padding
 
 
+def zeros():
+    """Every second token is the id 0, and the padding is 6."""
+    logits, target, padding = batch()
+    target[:, ::2] = target[:, ::2].where(target[:, ::2] == padding, 0)
+    return logits, target, padding
+
+
 LOSS = Exercise(
     title="The masked loss",
     solution=my_masked_loss,
@@ -84,8 +91,10 @@ LOSS = Exercise(
         Case(
             lambda: batch(scale=1000.0), "Large logits come out wrong: log_softmax bears them, log(softmax) does not."
         ),
+        Case(zeros, "Where the padding is 6, the id 0 is a token like any other: compare with `padding`."),
         Case(batch, NO_GRADIENT, ask=pulled),
-        Case(lambda: (batch()[0].float(), *batch()[1:]), SINGLE),
+        Case(single(batch), SINGLE),
+        Case(single(lambda: batch(scale=300.0)), OVERFLOW),
     ),
     hints=(
         "Where is the probability of the right token? log_softmax over the vocabulary, then pick one of each V.",

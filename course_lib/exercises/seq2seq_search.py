@@ -32,6 +32,11 @@ GREEDY = Exercise(
             "Not the sentences that greedy search writes: at each step the likeliest token (no drawn one), read next.",
             all_written,
         ),
+        Case(
+            lambda: (toys(6, ids=(3, 0)) + toys(6, ids=(0, 4)) + toys(4, end=-9.0, ids=(4, 1)), 4),
+            "With other ids for start and end, or another max_len, it is wrong: use the arguments.",
+            all_written,
+        ),
     ),
     hints=(
         "Two things travel from step to step: the token that was written last, and the state.",
@@ -86,6 +91,11 @@ BEAM = Exercise(
         ),
         Case(lambda: (toys(20), 4, 1), "With width 1 a beam is greedy search, and yours is not.", all_written),
         Case(lambda: (toys(9), 3, 999), "A beam of 999 holds all sentences of three steps, the best too.", all_written),
+        Case(
+            lambda: (toys(6, ids=(3, 0)) + toys(6, ids=(0, 4)), 3, 3),
+            "With other ids for start and end it is wrong: use the arguments.",
+            all_written,
+        ),
     ),
     hints=(
         "Keep a list of hypotheses: (sum of log-probabilities, tokens, last token, state).",
@@ -143,19 +153,20 @@ def mended_accuracy(step, states, references, start, end, max_len):
     return right / total
 
 
-def a_test_set():
-    model = Toy(end=1.0)
+def a_test_set(start=START, end=END):
+    model = Toy(end=1.0, ids=(start, end))
+    words = [token for token in range(1, 5) if token not in (start, end)][-2:]
     states = [(-1 - i,) for i in range(60)]  # the table is another one behind every sentence
-    references = [[3 + int(token) for token in torch.randint(0, 2, (2 + i % 4,))] for i in range(60)]
+    references = [[words[int(token)] for token in torch.randint(0, 2, (2 + i % 4,))] for i in range(60)]
     for i in range(0, 60, 3):  # some sentences without a miss
-        references[i] = my_greedy(model.step, states[i], START, END, 8) or references[i]
+        references[i] = my_greedy(model.step, states[i], start, end, 8) or references[i]
     return model, states, references
 
 
 def by_tens(evaluate, model, states, references, max_len=8):
     """The share of six tests: two mistakes may share one number, hardly all of them."""
     parts = [slice(i, i + 10) for i in range(0, 60, 10)]
-    return (evaluate(model.step, states[part], references[part], START, END, max_len) for part in parts)
+    return (evaluate(model.step, states[part], references[part], model.start, model.end, max_len) for part in parts)
 
 
 LEAK = Exercise(
@@ -166,6 +177,8 @@ LEAK = Exercise(
     cases=(
         Case(a_test_set, "Let the model write until its own end, then compare place by place.", by_tens),
         Case(lambda: (*a_test_set(), 2), "With max_len = 2 it is wrong: after so many tokens writing stops.", by_tens),
+        Case(lambda: a_test_set(3, 0), "With other ids for start and end it is wrong: use the arguments.", by_tens),
+        Case(lambda: a_test_set(0, 4), "Where start is 0 and end is 4, it is wrong: use the arguments.", by_tens),
     ),
     stub=leaking_accuracy,
     hints=(

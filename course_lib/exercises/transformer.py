@@ -10,11 +10,14 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import (
     NO_GRADIENT,
     OTHER_SIZES,
+    OVERFLOW,
     SINGLE,
     SMALL,
     Case,
+    far_apart,
     narrowed,
     pulled,
+    single,
     tensors,
     without,
 )
@@ -46,6 +49,9 @@ def masked(empty=False, scale=0.5, seen=0.5):
     return q, k, v, mask
 
 
+SEEN = torch.tensor([[1, 1, 0], [0, 1, 1], [1, 0, 1]]).bool()  # each query sees itself and one other
+
+
 def broadcast():
     """The mask of padding, (B, 1, 1, T_k), for heads (B, H, T, d)."""
     q, k, v = tensors(HEADS, sizes=EVEN)()
@@ -73,7 +79,9 @@ ATTENTION = Exercise(
         Case(lambda: masked(empty=True), "A query that may look at nothing gets zeros, not NaN and no mean."),
         Case(masked, NO_GRADIENT, ask=pulled),
         Case(lambda: masked(empty=True), "Beside a query that may look at nothing, the gradient is wrong.", ask=pulled),
-        Case(lambda: (*(a.float() for a in tensors(SHAPES)()), None), SINGLE),
+        Case(single(tensors(SHAPES, None)), SINGLE),
+        Case(lambda: (*[far_apart()] * 3, None), OVERFLOW),
+        Case(lambda: (*[far_apart()] * 3, SEEN), OVERFLOW),
     ),
     hints=(
         "Every query meets every key: q @ k.transpose(-2, -1) is (..., T_q, T_k). Divide by the square root of d_k.",

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import described
+from course_lib.exercises.compare import described
 from course_lib.lesson.time_limit import OutOfTime, within
 from course_lib.lesson.watched import Mistake, NotAttempted, Watched, is_untouched
 
@@ -36,7 +36,9 @@ class Verdict:
 def judge(exercise: Exercise, answer, seed: int = 0) -> Verdict:
     """The verdict on `answer`; raises nothing but KeyboardInterrupt, when the student interrupts.
 
-    Afterwards the notebook's random numbers are as they were: a solved exercise changes no later result.
+    Students and graders never pass a `seed`, so one answer always gets one verdict; tests try others, to see that the
+    verdict does not depend on it. Afterwards the notebook's random numbers are as they were: a solved exercise changes
+    no later result.
     """
     out = _Limited()
     with contextlib.redirect_stdout(out), _own_random_numbers(seed):

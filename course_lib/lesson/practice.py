@@ -45,20 +45,18 @@ def check(answer, value=_NOTHING, *, among=None) -> None:
     _say(exercise.name, verdict, _standing(exercise, among) if verdict.kind == "passed" else "")
 
 
-def found(exercise, answer, seed: int = 0) -> Verdict:
+def found(exercise, answer) -> Verdict:
     """How `check` finds an answer; nothing is said and nothing is marked. Raises nothing but KeyboardInterrupt."""
     if not exercise.value and _is_the_librarys(answer):
         return Verdict("not attempted", "This is the library's own function: write yours in the cell above.")
-    return judge(exercise, answer, seed)
+    return judge(exercise, answer)
 
 
-def graded(name: str, answer, seeds=(0,)) -> None:
-    """For a grader: raises AssertionError, with the check's sentence, unless `answer` is right under every seed."""
-    exercise = find(name)
-    for seed in seeds:
-        verdict = found(exercise, answer, seed)
-        if verdict.kind != "passed":
-            raise AssertionError(f"{name}: {verdict.message or verdict.kind}")
+def graded(name: str, answer) -> None:
+    """For a grader: raises AssertionError, with the check's sentence, unless `check` finds `answer` right."""
+    verdict = found(find(name), answer)
+    if verdict.kind != "passed":
+        raise AssertionError(f"{name}: {verdict.message or verdict.kind}")
 
 
 def hint(name, *, among=None) -> None:

@@ -2,13 +2,12 @@
 
 build/nbgrader/ then is a course folder of nbgrader's: source/04_attention_alignment/ with the notebook, and the
 settings in nbgrader_config.py, which are left alone where they are there already. Each exercise has a cell for the
-answer and a cell for the grader, which calls the exercise's own check under seeds that students do not see; the open
-question has a cell that a person grades, with its rubric. An older version of the assignment is replaced when the new
-one is whole; other assignments stay.
+answer and a cell for the grader, which calls the exercise's own check: what passes for the student passes for the
+grader. The open question has a cell that a person grades, with its rubric. An older version of the assignment is
+replaced when the new one is whole; other assignments stay.
 """
 
 import argparse
-import random
 import re
 import shlex
 import sys
@@ -27,15 +26,15 @@ from course_lib.publish.parts import SETUP
 
 BUILD = measured.ROOT / "build" / "nbgrader"
 POINTS, OPEN_POINTS = 1, 5  # of an exercise, and of the open question
-SEEDS = 3  # under which each answer is checked
 CHECK = re.compile(r"^check\(.*\)$", re.MULTILINE)
 MARKS = re.compile(r"^# NBVAL_\w+\n", re.MULTILINE)
 OPENING = """\
 # {title}
 
 The exercises of the lesson. Write each answer in its cell, run it and the cell below, and read what the check says:
-`hint("its name")` helps. Nothing else in this notebook may be changed. The grader runs all cells in order, each answer
-under numbers of its own; a cell that does not end is stopped after {seconds} seconds, and its points are lost.
+`hint("its name")` helps. Nothing else in this notebook may be changed. The grader runs all cells in order with the same
+check: what it calls right here is right there. A cell that does not end is stopped after {seconds} seconds, and its
+points are lost.
 """
 STAYS = "import sys\nexit = quit = sys.exit  # IPython's own would end the kernel that grades"
 SECONDS = 60  # of a cell, when it is graded
@@ -58,11 +57,8 @@ c.LimitOutput.max_lines = 200
 '''
 
 
-def assignment(notebook: NotebookNode, slug: str, seeds: list[int]) -> NotebookNode:
-    """The source notebook for nbgrader of a lesson's notebook: each answer is checked under each of the `seeds`.
-
-    Raises ValueError for a lesson without exercises.
-    """
+def assignment(notebook: NotebookNode, slug: str) -> NotebookNode:
+    """The source notebook for nbgrader of a lesson's notebook. Raises ValueError for a lesson without exercises."""
     title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
     cells = [_locked(new_markdown_cell(OPENING.format(title=title, seconds=SECONDS)), "title")]
     setup = next((cell for cell in notebook.cells if cell.id == SETUP), None)
@@ -74,7 +70,7 @@ def assignment(notebook: NotebookNode, slug: str, seeds: list[int]) -> NotebookN
     for place, cell in enumerate(notebook.cells):
         if "exercise" in cell.metadata.get("tags", []):
             cells += [_locked(_copy(before), before.id) for before in _above(notebook.cells, place)]
-            cells += _exercise(cell, asked, seeds)
+            cells += _exercise(cell, asked)
     for one in all_investigations():
         if one.lesson == slug:
             cells += _open(one)
@@ -89,11 +85,15 @@ def _above(cells, place):
     return cells[start:place]
 
 
-def _exercise(cell, asked, seeds):
-    """The cell for an answer, as the lesson has it, and the cell that checks it."""
+def _exercise(cell, asked):
+    """The cell for an answer, as the lesson has it, and the cell that checks it.
+
+    `check` tells a student what is wrong and never raises; `graded`, hidden from students, gives the same verdict and
+    raises where it is not "right", which is how nbgrader takes the point away.
+    """
     call = CHECK.search(cell.source)[0]
     name = next(name for name in asked if re.search(rf"\b{name}\b", call))
-    hidden = f'graded("{name}", {name}, seeds={seeds})'
+    hidden = f'graded("{name}", {name})'
     test = "\n".join([
         call, "### BEGIN HIDDEN TESTS", "from course_lib.lesson import graded", hidden, "### END HIDDEN TESTS",
     ])  # fmt: skip
@@ -134,7 +134,7 @@ def _marked(cell, name, *, grade=False, solution=False, locked=False, points=Non
     return cell
 
 
-def write(number: str, folder: Path = BUILD, seeds: list[int] | None = None) -> Path:
+def write(number: str, folder: Path = BUILD) -> Path:
     """Write the assignment of lesson `number` ("04") into the course folder, and return the notebook's path.
 
     Raises ValueError for a lesson that is not there, or has nothing to grade.
@@ -144,8 +144,7 @@ def write(number: str, folder: Path = BUILD, seeds: list[int] | None = None) -> 
     if path is None or not path.is_file():
         here = ", ".join(f"{one.number:02d}" for one in LESSONS if (measured.NOTEBOOKS / one.notebook).is_file())
         raise ValueError(f"there is no lesson {number!r}: name one of {here}.")
-    drawn = seeds or random.SystemRandom().sample(range(1, 10**6), SEEDS)  # others for each class
-    made = assignment(nbformat.read(path, as_version=4), lesson.slug, drawn)
+    made = assignment(nbformat.read(path, as_version=4), lesson.slug)
     target = folder / "source" / path.stem / path.name
     write_beside(target, as_text(made))
     if not (folder / "nbgrader_config.py").exists():  # a teacher may have added to it
@@ -157,10 +156,9 @@ def main(arguments: list[str] | None = None) -> int:
     """The command; 0 if the assignment was written, 2 if there is none to write."""
     parser = argparse.ArgumentParser(prog="course_lib.publish.assignment", description=__doc__)
     parser.add_argument("lesson", help="the lesson's number, for example 04")
-    parser.add_argument("--seeds", nargs="+", type=int, help="for the hidden checks; drawn anew if none is named")
     options = parser.parse_args(arguments)
     try:
-        path = write(options.lesson, seeds=options.seeds)
+        path = write(options.lesson)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
