@@ -19,6 +19,7 @@ import torch
 from toys import DOUBLE, PREDICT, Hostile, twice
 
 from course_lib.exercises import all_exercises
+from course_lib.exercises.probes import on
 from course_lib.lesson.judge import PRINT_LIMIT, judge
 
 
@@ -479,7 +480,7 @@ def test_everybody_is_asked_the_same():
     for seed, answer in ((1, double), (2, double), (3, drawing)):
         torch.manual_seed(seed)
         asked.append([])
-        assert judge(DOUBLE, answer).kind == "passed"
+        assert judge(replace(DOUBLE, check=None, cases=on("B D", "No.")), answer).kind == "passed"
     for others in asked[1:]:
         assert len(others) == len(asked[0]) >= 5
         assert all(torch.equal(one, other) for one, other in zip(asked[0], others, strict=True))
