@@ -10,10 +10,11 @@ import pytest
 from course_lib.experiments import Record, Runs, finding, findings
 from course_lib.experiments.finding import Finding
 from course_lib.lesson import cite
-from course_lib.lesson.syllabus import LISTED
+from course_lib.lesson.syllabus import IN_WRITING, LISTED
 from course_lib.publish import measured
 
-ALL = findings.everything()
+DRAFTS = {lesson.slug for lesson in IN_WRITING}
+ALL = [one for one in findings.everything() if one.name.split(".")[0] not in DRAFTS]
 SLUGS = {lesson.slug for lesson in LISTED}
 
 # --- the course as it stands

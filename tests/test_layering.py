@@ -33,6 +33,9 @@ class Room(NamedTuple):
     parts: set[str]
 
 
+# What a lesson may read of the experiments: numbers over runs, and sentences about them; no model, no training.
+RESULTS = {"experiments.comparison", "experiments.finding", "experiments.runs"}
+
 # By name below course_lib; the longest that fits counts, so that a file may differ from its room.
 ROOMS = {
     "__init__": Room(set(), set()),
@@ -45,6 +48,8 @@ ROOMS = {
         {"experiments", "recipes", "train", "data", "show.record", *concepts()},
     ),
     "experiments.runs": Room(set(), set()),
+    "experiments.comparison": Room(set(), set()),
+    "experiments.finding": Room(set(), {"experiments.comparison", "experiments.runs"}),
     "experiments.__main__": Room({"torch"}, {"experiments", "train", "lesson.syllabus"}),
     "data": Room({"torch", "numpy", "platformdirs"}, {"data"}),
     "data.sounds": Room(set(), {"data", "train.published"}),  # its file comes as published weights do
@@ -66,7 +71,7 @@ ROOMS = {
     "show.widgets": Room({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"show.frames", "show.plots"}),
     "lesson": Room(
         {"torch", "numpy", "IPython", "ipywidgets", "platformdirs"},
-        {"lesson", "exercises", "data.beside", "experiments.runs"},
+        {"lesson", "exercises", "data.beside", *RESULTS},
     ),
     "lesson.machine": Room({"torch"}, {"recurrent.rnn", "recurrent.language_model", "train"}),
     "exercises": Room({"torch"}, {"exercises", "data", "train", "show.record", *concepts()}),
