@@ -68,7 +68,7 @@ def test_every_exercise_is_proved(exercise):
     assert inspect.getsource(exercise.solution)  # solution() shows it
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("exercise", all_exercises(), ids=lambda exercise: exercise.name)
 def test_no_verdict_hangs_on_the_seed(exercise):
     prove(exercise, SEEDS)

@@ -1,4 +1,4 @@
-"""Lesson 08's exercises: they agree with the library, take other right ways, and the planted bug misleads."""
+"""Lesson 08's exercises: they agree with the library, and the planted bug misleads."""
 
 import pytest
 import torch
@@ -7,7 +7,6 @@ import torch.nn.functional as F
 
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import LayerMix, MaskedWords
-from course_lib.bert.bert_labels import best_span
 from course_lib.bert.masked_words import mask_tokens
 from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
 from course_lib.exercises.bert import my_masking, my_pair
@@ -15,88 +14,6 @@ from course_lib.exercises.bert_leak import broken_words, mended_words
 from course_lib.exercises.bert_reading import my_fill, my_mix, my_span
 from course_lib.lesson.judge import judge
 from course_lib.text.wordpiece import SPECIALS, WordPiece
-
-# Other right ways ---------------------------------------------------------------------------------------------
-
-
-def place_by_place(ids, special, mask_id, choice, kind, other):
-    read, chosen = ids.clone(), torch.zeros_like(ids, dtype=torch.bool)
-    for at in torch.cartesian_prod(*map(torch.arange, ids.shape)).tolist():
-        at = tuple(at)
-        if choice[at] < 0.15 and not special[ids[at]]:
-            chosen[at] = True
-            read[at] = mask_id if kind[at] < 0.8 else other[at] if kind[at] < 0.9 else ids[at]
-    return read, chosen
-
-
-def by_filling(ids, special, mask_id, choice, kind, other):
-    chosen = (choice < 0.15).masked_fill(torch.isin(ids, special.nonzero()), False)
-    read = ids.clone()
-    read[chosen & (kind < 0.8)] = mask_id
-    swapped = chosen & (kind >= 0.8) & (kind < 0.9)
-    read[swapped] = other[swapped]
-    return [read, chosen]  # a list will do
-
-
-def filled_up(first, second, cls, sep, padding, length):
-    ids = torch.full((length,), padding)
-    n, m = len(first) + 2, len(second) + bool(second)
-    ids[: n + m] = torch.tensor([cls, *first, sep, *second, *[sep] * bool(second)])
-    place = torch.arange(length)
-    return ids, ((place >= n) & (place < n + m)).long(), place < n + m
-
-
-def with_modules(states, places, table, w, b, gain, shift, bias):
-    D = w.shape[0]
-    h = F.gelu(F.linear(states.reshape(-1, D)[places], w.T, b))
-    h = h - h.mean(-1, keepdim=True)
-    h = h / (h.square().mean(-1, keepdim=True) + 1e-5).sqrt()  # PyTorch's usual eps
-    return F.linear(gain * h + shift, table, bias)
-
-
-def by_trying_all(start, end, longest):
-    return torch.tensor(
-        [
-            max(
-                ((i, j) for i in range(len(s)) for j in range(i, min(i + longest, len(s)))),
-                key=lambda ij, s=s, e=e: s[ij[0]] + e[ij[1]],
-            )
-            for s, e in zip(start.tolist(), end.tolist(), strict=True)
-        ]
-    )
-
-
-def of_the_library(start, end, longest):
-    return best_span(torch.stack([start, end], dim=1), longest=longest)
-
-
-def in_one_product(layers, scores, gamma):
-    return gamma * torch.einsum("l,l...->...", scores.softmax(0), torch.stack(list(layers)))
-
-
-def by_where(model, ids, special, mask_id, choice, kind, other):
-    read, chosen = my_masking(ids, special, mask_id, choice, kind, other)
-    return F.cross_entropy(model(read).mT, torch.where(chosen, ids, -100))
-
-
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("my_masking", place_by_place),
-        ("my_masking", by_filling),
-        ("my_pair", filled_up),
-        ("my_fill", with_modules),
-        ("my_span", by_trying_all),
-        ("my_span", of_the_library),
-        ("my_mix", in_one_product),
-        ("mended_words", by_where),
-    ],
-)
-def test_another_right_way_is_right(name, answer):
-    for seed in range(3):
-        verdict = judge(find(name), answer, seed)
-        assert verdict.kind == "passed", verdict
-
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 

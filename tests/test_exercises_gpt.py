@@ -1,4 +1,4 @@
-"""Lesson 07's exercises: they agree with the library, take other right ways, and the planted bug misleads."""
+"""Lesson 07's exercises: they agree with the library, and the planted bug misleads."""
 
 import math
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from other_answers.gpt import a_list_for_a_cache, position_by_position
 
 from course_lib.attention.attention import causal_mask
 from course_lib.attention.multi_head import MultiHead
@@ -16,137 +17,6 @@ from course_lib.exercises.gpt_fine_tuning import my_joint_loss
 from course_lib.language.generate import next_probs
 from course_lib.lesson.judge import judge
 from course_lib.text.bpe import merge
-
-# Other right ways ---------------------------------------------------------------------------------------------
-
-
-def by_the_library(tokens, pair):
-    return list(merge(tokens, pair))
-
-
-def with_a_stack(tokens, pair):
-    merged, fresh = [], False  # fresh: the token on top stands as it came, so that it may still be merged
-    for token in tokens:
-        if fresh and (merged[-1], token) == tuple(pair):
-            merged[-1], fresh = merged[-1] + token, False
-        else:
-            merged.append(token)
-            fresh = True
-    return merged
-
-
-def from_its_end(tokens, pair):
-    rest, merged = list(tokens), ()
-    while rest:
-        first = rest.pop(0)
-        second = rest.pop(0) if rest and (first, rest[0]) == pair else ""
-        merged += (first + second,)
-    return merged  # a tuple will do
-
-
-def last_rows(n_new, n_all):
-    return causal_mask(n_all)[-n_new:]
-
-
-def by_comparing_places(n_new, n_all):
-    place = torch.arange(n_all)
-    return place[None] <= place[n_all - n_new :, None]
-
-
-def triu_reversed(n_new, n_all):
-    return ~torch.triu(torch.ones(n_new, n_all), diagonal=n_all - n_new + 1).bool()
-
-
-def row_by_row(probs, p):
-    kept = torch.zeros_like(probs)
-    for b, row in enumerate(probs.tolist()):
-        total = 0.0
-        for token in sorted(range(len(row)), key=lambda i: -row[i]):
-            kept[b, token] = row[token]
-            total += row[token]
-            if total >= p:
-                break
-    return kept / kept.sum(1, keepdim=True)
-
-
-def as_hugging_face_does(probs, p):
-    ordered, order = torch.sort(probs, descending=False)
-    drop = ordered.cumsum(-1) <= 1 - p  # from the least probable on
-    drop[..., -1:] = False
-    kept = probs.masked_fill(drop.scatter(1, order, drop), 0)
-    return kept / kept.sum(-1, keepdim=True)
-
-
-def of_the_library(probs, p):
-    return next_probs(probs.log(), top_p=p)
-
-
-def undone_by_sorting(probs, p):
-    ordered, order = probs.sort(-1, descending=True)
-    keep = F.pad(ordered.cumsum(-1)[:, :-1] < p, (1, 0), value=True)
-    kept = (ordered * keep).gather(-1, order.argsort(-1))
-    return F.normalize(kept, p=1, dim=-1)
-
-
-def a_list_for_a_cache(x, cache, w_q, w_k, w_v, window):
-    cache.setdefault("parts", []).append((x @ w_k, x @ w_v))
-    k, v = (torch.cat(parts, dim=1) for parts in zip(*cache["parts"], strict=True))
-    seen = window(x.shape[1], k.shape[1])
-    return F.scaled_dot_product_attention(x @ w_q, k, v, attn_mask=seen)
-
-
-def place_by_place(x, cache, w_q, w_k, w_v, window):
-    out = []
-    for new in x.split(1, dim=1):
-        for name, w in (("key", w_k), ("value", w_v)):
-            cache[name] = torch.cat([cache.get(name, new[:, :0] @ w), new @ w], dim=1)
-        scores = (new @ w_q) @ cache["key"].transpose(1, 2) / math.sqrt(w_k.shape[1])
-        out.append(scores.softmax(-1) @ cache["value"])
-    return torch.cat(out, dim=1)
-
-
-def counted_in_the_cache(ids, cache, tokens, places, look, readout):
-    past = cache.get("past", 0)
-    cache["past"] = past + ids.shape[1]
-    x = tokens[ids] + places[torch.arange(past, cache["past"])]
-    return readout(x + look(x, cache))
-
-
-def one_by_one(token_logits, ids, class_logits, labels, lam):
-    told = [
-        -token_logits[b, t].log_softmax(-1)[ids[b, t + 1]]
-        for b in range(len(ids))
-        for t in range(ids.shape[1] - 1)
-        if ids[b, t + 1] != 0
-    ]
-    task = -class_logits.log_softmax(1)[torch.arange(len(labels)), labels]
-    return torch.stack(told).mean() * lam + task.mean()
-
-
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("my_merge", by_the_library),
-        ("my_merge", with_a_stack),
-        ("my_merge", from_its_end),
-        ("my_window", last_rows),
-        ("my_window", by_comparing_places),
-        ("my_window", triu_reversed),
-        ("my_top_p", row_by_row),
-        ("my_top_p", as_hugging_face_does),
-        ("my_top_p", of_the_library),
-        ("my_top_p", undone_by_sorting),
-        ("my_cached", a_list_for_a_cache),
-        ("my_cached", place_by_place),
-        ("mended_next", counted_in_the_cache),
-        ("my_joint_loss", one_by_one),
-    ],
-)
-def test_another_right_way_is_right(name, answer):
-    for seed in range(3):
-        verdict = judge(find(name), answer, seed)
-        assert verdict.kind == "passed", verdict
-
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 
@@ -230,7 +100,7 @@ def test_heads_with_a_cache_side_by_side_are_the_librarys():
     layer, x = MultiHead(12, 3, bias=False).double(), torch.randn(2, 9, 12, dtype=torch.float64)
     matrices = [[w.weight.T[:, 4 * h : 4 * h + 4] for w in (layer.w_q, layer.w_k, layer.w_v)] for h in range(3)]
     right = layer(x, causal=True)
-    for head in (my_cached, a_list_for_a_cache, place_by_place):
+    for head in (my_cached, a_list_for_a_cache, position_by_position):
         for chunks in ([9], [4, 1, 3, 1], [1] * 9):
             caches = [{}, {}, {}]
             parts = [

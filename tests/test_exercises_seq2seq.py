@@ -1,51 +1,11 @@
-"""Lesson 03's exercises: they agree with the library, take other right ways, and the planted leak flatters."""
+"""Lesson 03's exercises: they agree with the library, and the planted leak flatters."""
 
-import pytest
 import torch
-import torch.nn.functional as F
 
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
+from course_lib.exercises import all_exercises, all_investigations, all_quizzes
 from course_lib.exercises.seq2seq import my_masked_loss, my_shifted_target
 from course_lib.exercises.seq2seq_search import a_test_set, by_tens, leaking_accuracy, mended_accuracy
-from course_lib.lesson.judge import judge
 from course_lib.text.pairs import masked_loss, shift
-from course_lib.translation.decode import greedy
-
-# Other right ways ---------------------------------------------------------------------------------------------
-
-
-def token_by_token(target, padding):
-    read = torch.full_like(target[:, 1:], padding)
-    for row in range(len(target)):
-        for t in range(target.shape[1] - 1):
-            if target[row, t + 1] != padding:
-                read[row, t] = target[row, t]
-    return read, target[:, 1:].clone()
-
-
-def by_the_mask(logits, target_out, padding):
-    weight = torch.ones(logits.shape[-1], dtype=logits.dtype)
-    weight[padding] = 0
-    return F.cross_entropy(logits.transpose(1, 2), target_out, weight=weight)
-
-
-def by_the_librarys_search(step, state, start, end, max_len):
-    def one_row(token, states):
-        scores, new = step(int(token[0]), states[0])
-        return scores[None], [new]
-
-    return greedy(one_row, [state], torch.tensor([start]), end, max_len, select=lambda states, rows: states).tokens[0]
-
-
-@pytest.mark.parametrize("name, answer", [
-    ("my_shifted_target", shift), ("my_shifted_target", token_by_token),
-    ("my_masked_loss", masked_loss), ("my_masked_loss", by_the_mask),
-    ("my_greedy", by_the_librarys_search),
-])  # fmt: skip
-def test_other_right_ways_pass(name, answer):
-    verdict = judge(find(name), answer)
-    assert verdict.kind == "passed", verdict.message
-
 
 # What the exercises say ---------------------------------------------------------------------------------------
 

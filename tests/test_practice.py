@@ -51,6 +51,13 @@ def test_an_unattempted_exercise_is_told_so_kindly(said):
     assert said().startswith("○ predict: not attempted yet.")
 
 
+def test_a_lambda_has_no_name_and_is_asked_for_one(said):
+    check(lambda x: 2 * x)
+    assert said() == '○ check: nothing to check. Say which exercise it answers: `check("its name", answer)`.'
+    check("zebra", lambda x: 2 * x)
+    assert len(said()) < 300, "it lists all names"
+
+
 def test_an_unknown_name_is_answered_with_a_near_one(said):
     def duoble(x):
         return x

@@ -219,6 +219,9 @@ def find_investigation(name: str, among: Sequence[Investigation] | None = None) 
     return _pick(name, {one.name: one for one in investigations}, "investigation")
 
 
+MOST_NAMES = 12  # told to whoever asks for one that is not there, at most
+
+
 class NotThere(LookupError):
     """Nothing has this name; shown in a notebook as one sentence, without a traceback."""
 
@@ -232,6 +235,8 @@ def _pick(name, known, kind):
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     if near:
         advice = f"Did you mean {near[0]!r}?"
+    elif len(known) > MOST_NAMES:
+        advice = f"There are {len(known)}; each is named in its own cell of a lesson."
     elif known:
         advice = "There are: " + ", ".join(sorted(known)) + "."
     else:

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.compare import described as described
-from course_lib.exercises.compare import is_number as is_number
-from course_lib.exercises.compare import misfit, not_finite, same
+from course_lib.exercises.compare import is_number, misfit, not_finite, same
 
 # Mistakes that are made alike in every exercise on tensors; each is the sentence of a case below.
 OTHER_SIZES = (
@@ -60,6 +59,8 @@ def fault(cases: Iterable[Case], solution: Callable, mistakes: Iterable[tuple], 
     tried = []
     for case, arguments in drawn:
         right, got = _result(case, solution, arguments), _result(case, answer, arguments)
+        if is_number(right) and isinstance(got, Tensor) and got.numel() == 1:
+            got = got.reshape(())  # where one number is asked, one number in brackets will do
         tried.insert(0, (case, arguments, got))
         if same(got, right, case.tolerance):
             continue
@@ -187,12 +188,12 @@ def on(shapes: str, says, *more, plain: bool = False) -> tuple[Case, ...]:
 
     That is: other sizes, single precision and, where not `plain`, large numbers and the way back.
     """
-    usual, large = tensors(shapes, *more), tensors(shapes, *more, scale=1000.0)
+    usual = tensors(shapes, *more)
     return (
         Case(usual, says),
         Case(tensors(shapes, *more, sizes=SMALL), OTHER_SIZES),
         Case(single(usual), SINGLE),
-        *(() if plain else (Case(large, LARGE), Case(single(large), LARGE), Case(usual, NO_GRADIENT, ask=pulled))),
+        *(() if plain else (Case(tensors(shapes, *more, scale=1000.0), LARGE), Case(usual, NO_GRADIENT, ask=pulled))),
     )
 
 

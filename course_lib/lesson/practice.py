@@ -33,7 +33,7 @@ def check(answer, value=_NOTHING, *, among=None) -> None:
             name = answer.__name__
         except (Exception, SystemExit):  # it has none, or raises whatever it is asked
             name = None
-    if type(name) is not str:
+    if type(name) is not str or name == "<lambda>":
         return _unknown("check", 'Say which exercise it answers: `check("its name", answer)`.')
     try:
         exercise = find(name, among)
