@@ -20,6 +20,7 @@ from course_lib.inputs.sequences import (
     token_ids,
     visible,
     whole_lengths,
+    widened,
 )
 
 
@@ -168,6 +169,17 @@ def test_full_precision_is_full_inside_and_leaves_autocast_as_it_was():
         assert (x @ x).dtype == torch.bfloat16
     with full_precision(torch.ones(2, device="meta")):  # a device that knows no autocast
         pass
+
+
+def test_half_precision_is_widened_and_nothing_else():
+    """widened: the gradient comes back in the kind of number that was handed in."""
+    for half in (torch.float16, torch.bfloat16):
+        x = torch.ones(2, dtype=half, requires_grad=True)
+        assert widened(x).dtype == torch.float32
+        widened(x).sum().backward()
+        assert x.grad.dtype == half and x.grad.tolist() == [1, 1]
+    for wide in (torch.float32, torch.float64):
+        assert widened(x := torch.ones(2, dtype=wide)) is x
 
 
 def test_select_rows_reaches_every_tensor():

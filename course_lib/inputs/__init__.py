@@ -15,6 +15,7 @@ from course_lib.inputs.sequences import (
     transformed,
     visible,
     whole_lengths,
+    widened,
 )
 from course_lib.inputs.shapes import broadcasts, check_same_shapes, check_shapes
 
@@ -36,4 +37,5 @@ __all__ = [
     "transformed",
     "visible",
     "whole_lengths",
+    "widened",
 ]

@@ -43,6 +43,11 @@ def full_precision(x: Tensor) -> AbstractContextManager:
     return torch.autocast(x.device.type, enabled=False) if autocast_is_on(x) else nullcontext()
 
 
+def widened(x: Tensor) -> Tensor:
+    """x in single precision where it is in half, else as it is: half has too few digits for differences and squares."""
+    return x.float() if x.element_size() < 4 else x
+
+
 @contextmanager
 def reading(model: nn.Module) -> Iterator[None]:
     """A block in which the whole model is in eval mode; behind it each part is in its own mode again.
