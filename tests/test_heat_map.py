@@ -70,6 +70,36 @@ def test_a_middle_on_the_edge_is_in_the_last_cell():
     assert heat.argmax() == 15 and heat.max() == 1
 
 
+@pytest.mark.parametrize(("x", "y", "cell"), [(-0.3, 0.1, 0), (-1e-9, 0.9, 12), (0.9, -5.0, 3), (2.0, 2.0, 15)])
+def test_a_middle_outside_counts_for_the_nearest_cell(x, y, cell):
+    """heat_of, heat_loss: the one cell is 1, and its box is asked there."""
+    labels, truth = torch.tensor([[0]]), torch.tensor([[[x, y, 0.2, 0.2]]])
+    heat = heat_of(labels, truth, 4, 4, 1)
+    assert heat.argmax() == cell and heat.max() == 1 and (heat == 1).sum() == 1
+    boxes = torch.rand(1, 16, 4, requires_grad=True)
+    heat_loss(torch.zeros(1, 16, 1), boxes, labels, truth, 4).backward()
+    assert boxes.grad.abs().sum(-1).nonzero().tolist() == [[0, cell]]
+
+
+def test_no_object_in_a_batch():
+    """heat_of, heat_loss: M = 0 is as padding alone."""
+    labels, truth = drawn()
+    logits, boxes = torch.randn(3, 16, 5).double(), torch.rand(3, 16, 4).double()
+    assert not heat_of(labels[:, :0], truth[:, :0], 4, 4, 5).any()
+    padded = heat_loss(logits, boxes, torch.full_like(labels, -1), truth, 4)
+    assert heat_loss(logits, boxes, labels[:, :0], truth[:, :0], 4) == padded > 0
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_finds_the_same_cells(half):
+    """heat_of, heat_loss: of 40 x 40 cells, whose numbers bfloat16 cannot count."""
+    labels, truth = drawn()
+    truth, logits, boxes = truth.to(half), torch.randn(3, 1600, 5).to(half), torch.rand(3, 1600, 4).to(half)
+    assert heat_of(labels, truth, 40, 40, 5).equal(heat_of(labels, truth.float(), 40, 40, 5))
+    wide = heat_loss(logits.float(), boxes.float(), labels, truth.float(), 40)
+    assert heat_loss(logits, boxes, labels, truth, 40) == wide
+
+
 def test_the_loss_is_least_where_all_is_right():
     """heat_loss: near 0 for the heat itself, and larger for every change; a scene may be empty."""
     labels, truth = drawn()
@@ -130,6 +160,17 @@ def test_what_a_grid_answers():
 def test_bad_input_is_refused_in_words():
     with pytest.raises(ValueError, match="heat_of needs"):
         heat_of(torch.zeros(1, 2).long(), torch.zeros(1, 3, 4), 4, 4, 5)
+    labels, truth = drawn()
+    for wrong in (torch.where(labels < 0, -1, 5), labels - 1):
+        with pytest.raises(ValueError, match="Labels are classes from 0 to 4, or -1 for padding; got"):
+            heat_of(wrong, truth, 4, 4, 5)
+        with pytest.raises(ValueError, match="Labels are classes from 0 to 4, or -1 for padding; got"):
+            heat_loss(torch.zeros(3, 16, 5), torch.rand(3, 16, 4), wrong, truth, 4)
+    for w in (0, 5, 17):
+        with pytest.raises(ValueError, match=f"A grid of 16 cells .*got w={w}"):
+            heat_loss(torch.zeros(3, 16, 5), torch.rand(3, 16, 4), labels, truth, w)
+    with pytest.raises(ValueError, match="heat_loss needs"):
+        heat_loss(torch.zeros(3, 16, 5), torch.rand(3, 15, 4), labels, truth, 4)
     with pytest.raises(ValueError, match="n_classes"):
         HeatMap(Backbone(1), 0)
     with pytest.raises(TypeError):

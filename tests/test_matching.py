@@ -92,6 +92,26 @@ def test_costs_have_no_gradient():
     assert not costs.requires_grad
 
 
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_matched_by_its_own_numbers(half):
+    """match, match_costs: as the same numbers in single precision; mixed kinds too."""
+    torch.manual_seed(0)
+    logits, boxes, truth = torch.randn(3, 9, 6).to(half), torch.rand(3, 9, 4).to(half), torch.rand(3, 4, 4)
+    labels = torch.randint(0, 5, (3, 4))
+    for objects in (truth, truth.to(half)):
+        costs = match_costs(logits, boxes, labels, objects)
+        assert_close(costs, match_costs(logits.float(), boxes.float(), labels, objects.float()), atol=0, rtol=0)
+        assert match(costs.to(half), labels >= 0).equal(match(costs.to(half).float(), labels >= 0))
+
+
+def test_no_object_and_no_query():
+    """match, match_costs: an empty side, and an empty batch."""
+    for B, Q, M in ((2, 3, 0), (2, 0, 3), (0, 3, 2)):
+        labels = torch.zeros(B, M, dtype=torch.long)
+        costs = match_costs(torch.randn(B, Q, 5), torch.rand(B, Q, 4), labels, torch.rand(B, M, 4))
+        assert costs.shape == (B, Q, M) and match(costs, labels >= 0).equal(torch.full((B, Q), -1))
+
+
 def test_bad_input_is_refused_in_words():
     for way in (best_permutation, hungarian):
         with pytest.raises(ValueError, match="more objects than queries, 3 and 2"):

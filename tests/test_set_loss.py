@@ -84,6 +84,32 @@ def test_scenes_without_any_object():
     assert (boxes.grad == 0).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64], ids=str)
+def test_a_batch_without_room_for_an_object(dtype):
+    """set_loss, loss_given, in_order, left_to_right: M = 0 is the class loss alone, and its gradient."""
+    logits, boxes, labels, truth = drawn(dtype=dtype)
+    parts = [logits.requires_grad_(), boxes.requires_grad_()]
+    value, padded = set_loss(*parts, labels[:, :0], truth[:, :0]), set_loss(*parts, torch.full_like(labels, -1), truth)
+    assert_close(value, -logits.to(value.dtype).log_softmax(-1)[..., -1].mean())
+    assert value == padded and loss_given(in_order(labels[:, :0], 7), *parts, labels[:, :0], truth[:, :0]) == padded
+    for one, other in zip(*(torch.autograd.grad(loss, parts) for loss in (value, padded)), strict=True):
+        assert_close(one, other, atol=0, rtol=0)
+        assert one.dtype == dtype
+    assert [part.shape for part in left_to_right(labels[:, :0], truth[:, :0])] == [(3, 0), (3, 0, 4)]
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_half_precision_has_the_loss_of_its_numbers(half, seed):
+    """set_loss: as the same numbers in single precision, to the last digit; what is true may stay in single."""
+    logits, boxes, labels, truth = drawn(seed=seed, dtype=torch.float32)
+    logits, boxes = logits.to(half).requires_grad_(), boxes.to(half).requires_grad_()
+    for objects in (truth, truth.to(half)):
+        value = set_loss(logits, boxes, labels, objects)
+        assert value == set_loss(logits.float(), boxes.float(), labels, objects.float())
+        assert all(part.dtype == half and part.any() for part in torch.autograd.grad(value, (logits, boxes)))
+
+
 def test_more_objects_than_queries():
     logits, boxes, labels, truth = drawn(Q=2)
     assert set_loss(logits, boxes, labels, truth).isfinite()

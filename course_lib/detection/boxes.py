@@ -1,33 +1,36 @@
 """Boxes: two ways to write one, and how well two of them agree. Lesson 10.
 
 A box is (x, y, width, height) with x and y of its centre, or its corners (left, top, right, bottom); y grows downwards.
-Shapes: ... any sizes in front; B batch, Q found boxes, M true boxes. a[:, :, None] and b[:, None] are all pairs.
+Shapes: ... any sizes in front; B batch, Q found boxes, M true boxes. a[:, :, None] and b[:, None] are all pairs. Boxes
+in half precision give results in single: the small difference of two corners would lose its digits.
 """
 
 import torch
 from torch import Tensor
 
+from course_lib.inputs.sequences import widened
 from course_lib.inputs.shapes import check_shapes
 
 
 def to_corners(boxes: Tensor) -> Tensor:
     """Centres and sizes to corners: (..., 4) -> (..., 4)."""
     check_shapes("to_corners", boxes=(boxes, "... 4"))
-    centre, size = boxes[..., :2], boxes[..., 2:]
+    centre, size = widened(boxes).split(2, dim=-1)
     return torch.cat([centre - size / 2, centre + size / 2], dim=-1)
 
 
 def to_centres(corners: Tensor) -> Tensor:
     """Corners to centres and sizes: (..., 4) -> (..., 4)."""
     check_shapes("to_centres", corners=(corners, "... 4"))
-    low, high = corners[..., :2], corners[..., 2:]
+    low, high = widened(corners).split(2, dim=-1)
     return torch.cat([(low + high) / 2, high - low], dim=-1)
 
 
 def area(corners: Tensor) -> Tensor:
     """Width times height, 0 where right is left of left: (..., 4) -> (...)."""
     check_shapes("area", corners=(corners, "... 4"))
-    width, height = (corners[..., 2:] - corners[..., :2]).clamp(min=0).unbind(-1)
+    low, high = widened(corners).split(2, dim=-1)
+    width, height = (high - low).clamp(min=0).unbind(-1)
     return width * height
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from course_lib.detection.average_precision import Found
 from course_lib.detection.boxes import giou, iou, to_corners
 from course_lib.detection.detr import grid_points
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.sequences import check_sizes, visible, widened
 from course_lib.inputs.shapes import check_shapes
 from course_lib.vision.convnet import ConvLayer
 
@@ -42,12 +42,15 @@ def heat_of(labels: Tensor, truth: Tensor, h: int, w: int, n_classes: int) -> Te
     """What a heat map should be: 1 in the cell of each middle, less around it, 0 far away -> (B, S, K).
 
     A bump exp(-d^2 / (2 s^2)), s a sixth of the object's size and at least half a cell; where two meet, the higher
-    (Zhou et al., 2019, section 3). labels int64 (B, M), truth (B, M, 4).
+    (Zhou et al., 2019, section 3). labels int64 (B, M), truth (B, M, 4). A middle outside of the image counts for the
+    cell that is nearest to it. Raises ValueError for a label that is no class, where it can be seen.
     """
     check_shapes("heat_of", labels=(labels, "int64 B M"), truth=(truth, "B M 4"))
+    _check_labels(labels, n_classes)
+    truth = widened(truth)
     grid = grid_points(h, w, dtype=truth.dtype, device=truth.device)  # (S, 2)
     sides = torch.cat([truth.new_full((1,), w), truth.new_full((1,), h)])
-    cell = ((truth[..., :2] * sides).floor().clamp(max=sides - 1) + 0.5) / sides  # (B, M, 2): the middle of its cell
+    cell = (_cells(truth, sides) + 0.5) / sides  # (B, M, 2): the middle of its cell
     spread = (truth[..., 2:] / 6).clamp(min=0.5 / max(h, w))[:, None]  # (B, 1, M, 2)
     far = ((grid[:, None] - cell[:, None]) / spread).square().sum(-1)  # (B, S, M)
     bumps = torch.exp(-far / 2) * (labels >= 0)[:, None]
@@ -60,8 +63,13 @@ def heat_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, w: i
     """Focal loss of the map (Zhou et al., 2019, equation 1), and a box's loss in each cell that has a middle: a number.
 
     -(1 - p)^2 log p  where the heat is 1,   -(1 - heat)^4 p^2 log(1 - p)  else,   through the number of objects
+
+    logits (B, S, K), boxes (B, S, 4), labels int64 (B, M), truth (B, M, 4); w: cells across. Raises as `heat_of` does.
     """
-    h = logits.shape[1] // w
+    check_shapes("heat_loss", logits=(logits, "B S K"), boxes=(boxes, "B S 4"), labels=(labels, "int64 B M"),
+                 truth=(truth, "B M 4"))  # fmt: skip
+    _check_grid(logits.shape[1], w)
+    logits, boxes, truth, h = widened(logits), widened(boxes), widened(truth), logits.shape[1] // w
     heat = heat_of(labels, truth, h, w, logits.shape[-1])  # (B, S, K)
     p, real = logits.sigmoid(), labels >= 0
     hit = -((1 - p) ** 2) * F.logsigmoid(logits)
@@ -69,11 +77,16 @@ def heat_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, w: i
     objects = real.sum().clamp(min=1)
     naming = torch.where(heat == 1, hit, miss).sum() / objects
     sides = torch.cat([truth.new_full((1,), w), truth.new_full((1,), h)])
-    x, y = (truth[..., :2] * sides).floor().clamp(max=sides - 1).unbind(-1)
+    x, y = _cells(truth, sides).unbind(-1)
     cell = (y * w + x).long()  # (B, M)
     own = boxes.gather(1, cell[..., None].expand(-1, -1, 4))  # (B, M, 4)
     placing = 5 * (own - truth).abs().sum(-1) + 2 * (1 - giou(to_corners(own), to_corners(truth)))
     return naming + (placing * real).sum() / objects
+
+
+def _cells(truth: Tensor, sides: Tensor) -> Tensor:
+    """The column and the row of the cell of each middle: truth (B, M, 4), sides (2,), w and h -> (B, M, 2)."""
+    return (truth[..., :2] * sides).floor().clamp(torch.zeros_like(sides), sides - 1)
 
 
 def found_on(logits: Tensor, boxes: Tensor) -> Found:
@@ -98,3 +111,16 @@ def suppress(found: Found, at: float = 0.5) -> Found:
         struck = same & (iou(*own) > at) & stays[scene, query][:, None]
         stays = stays.scatter(1, rest, stays.gather(1, rest) & ~struck)
     return Found(torch.where(stays, labels, -1), boxes, scores)
+
+
+def _check_labels(labels: Tensor, n_classes: int) -> None:
+    if visible(labels) and labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < n_classes:
+        raise ValueError(
+            f"Labels are classes from 0 to {n_classes - 1}, or -1 for padding; got {int(labels.min())} to "
+            f"{int(labels.max())}."
+        )
+
+
+def _check_grid(S: int, w: int) -> None:
+    if w < 1 or S % w:
+        raise ValueError(f"A grid of {S} cells has rows of the same length, w; got w={w}.")

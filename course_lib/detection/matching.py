@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from course_lib.detection.boxes import giou, to_corners
-from course_lib.inputs.sequences import visible
+from course_lib.inputs.sequences import visible, widened
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -25,6 +25,7 @@ def match_costs(
     """
     check_shapes("match_costs", logits=(logits, "B Q K"), boxes=(boxes, "B Q 4"), labels=(labels, "int64 B M"),
                  truth=(truth, "B M 4"))  # fmt: skip
+    logits, boxes, truth = widened(logits), widened(boxes), widened(truth)
     p = logits.softmax(-1)  # (B, Q, K + 1)
     named = p.gather(2, labels.clamp(min=0)[:, None].expand(-1, p.shape[1], -1))  # (B, Q, M): p of each object's label
     apart = (boxes[:, :, None] - truth[:, None]).abs().sum(-1)  # (B, Q, M)
@@ -44,7 +45,7 @@ def match(costs: Tensor, real: Tensor) -> Tensor:
     from scipy.optimize import linear_sum_assignment
 
     given = torch.full(costs.shape[:2], -1)  # (B, Q)
-    for own, table, there in zip(given, costs.detach().cpu(), real.cpu(), strict=True):
+    for own, table, there in zip(given, widened(costs.detach()).cpu(), real.cpu(), strict=True):
         objects = there.nonzero().flatten()
         queries, columns = linear_sum_assignment(table[:, objects])
         own[torch.from_numpy(queries)] = objects[torch.from_numpy(columns)]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from course_lib.detection.boxes import giou, to_corners
 from course_lib.detection.matching import match, match_costs
-from course_lib.inputs.sequences import visible
+from course_lib.inputs.sequences import visible, widened
 from course_lib.inputs.shapes import check_shapes
 
 NOTHING = 0.1  # the weight of "no object" in the paper
@@ -19,8 +19,8 @@ NOTHING = 0.1  # the weight of "no object" in the paper
 def set_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, nothing: float = NOTHING) -> Tensor:
     """The loss under the best matching (Carion et al., 2020, section 3.1): a number; the order of objects is nothing.
 
-    logits (B, Q, K + 1), boxes (B, Q, 4), labels int64 (B, M), truth (B, M, 4). Raises ValueError for a label that is
-    no class, where it can be seen.
+    logits (B, Q, K + 1), boxes (B, Q, 4), labels int64 (B, M), truth (B, M, 4); M may be 0. Raises ValueError for a
+    label that is no class, where it can be seen.
     """
     check_shapes("set_loss", logits=(logits, "B Q K"), boxes=(boxes, "B Q 4"), labels=(labels, "int64 B M"),
                  truth=(truth, "B M 4"))  # fmt: skip
@@ -32,9 +32,8 @@ def set_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, nothi
 def in_order(labels: Tensor, n_queries: int) -> Tensor:
     """A fixed order in place of a matching: query m answers for object m, as the list has them -> int64 (B, Q)."""
     check_shapes("in_order", labels=(labels, "int64 B M"))
-    m = torch.arange(n_queries, device=labels.device)
-    own = labels[:, m.clamp(max=labels.shape[1] - 1)]  # (B, Q)
-    return torch.where((own >= 0) & (m < labels.shape[1]), m, -1)
+    own = F.pad(labels, (0, n_queries), value=-1)[:, :n_queries]  # (B, Q)
+    return torch.where(own >= 0, torch.arange(n_queries, device=labels.device), -1)
 
 
 def left_to_right(labels: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
@@ -52,10 +51,12 @@ def loss_given(
         cross-entropy, "no object" weighing less + 5 |box - truth|_1 + 2 (1 - GIoU)      (equation 2, appendix A.2)
 
     The first is a weighted mean over all queries, the other two are sums over the queries that have an object, through
-    the number of these. -> a number.
+    the number of these. -> a number; where no scene holds an object it is the first alone.
     """
     check_shapes("loss_given", given=(given, "int64 B Q"), logits=(logits, "B Q K"), boxes=(boxes, "B Q 4"),
                  labels=(labels, "int64 B M"), truth=(truth, "B M 4"))  # fmt: skip
+    logits, boxes, truth = widened(logits), widened(boxes), widened(truth)
+    labels, truth = F.pad(labels, (0, 1), value=-1), F.pad(truth, (0, 0, 0, 1))  # one object at least, if only padding
     has, own, K = given >= 0, given.clamp(min=0), logits.shape[-1] - 1
     asked = torch.where(has, labels.gather(1, own), K)  # (B, Q): what each query should name
     weight = torch.cat([logits.new_ones(K), logits.new_full((1,), nothing)])  # (K + 1,)
