@@ -39,6 +39,36 @@ def test_a_centre_without_vectors_stays():
     assert centres.isfinite().all() and own.tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("offset", [0.0, 3000.0, 1e6])
+def test_clusters_far_from_the_origin(offset):
+    """k_means, Clusters: in single precision the means and the nearest ones are those of double precision."""
+    vectors = ((drawn(60, 3) * 16).round() / 16 + offset).float()  # exact wherever they are moved
+    centres, own = k_means(vectors, 6, 8, seeded())
+    far = torch.cdist(vectors.double(), centres.double())
+    assert_close(far.gather(1, own[:, None])[:, 0], far.amin(1), atol=1e-6, rtol=0)
+    again, _ = k_means(vectors, 6, 9, seeded())
+    means = torch.stack([vectors[own == c].double().mean(0) for c in range(6)])
+    assert_close(again.double(), means, atol=2e-7 * max(1, offset), rtol=0)
+    near = Clusters(vectors, 6, 8, seeded())
+    assert [rows.tolist() for rows in near.lists] == [(own == c).nonzero().flatten().tolist() for c in range(6)]
+    _, scores = near.search(vectors, 1, probes=1)
+    read = [vectors[own == c] for c in own]
+    assert_close(scores[:, 0], torch.stack([(known @ one).max() for known, one in zip(read, vectors, strict=True)]))
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_has_the_clusters_of_its_numbers(half):
+    """k_means: 600 vectors in two lists, more than bfloat16 can count; the centres are rounded at the end alone."""
+    vectors = torch.cat([drawn(300, 2) + 4, drawn(300, 2, seed=1) + 12]).to(half)
+    centres, own = k_means(vectors, 2, 5, seeded())
+    wide, _ = k_means(vectors.float(), 2, 5, seeded())
+    assert centres.dtype == half and centres.equal(wide.to(half))
+    assert own.equal(torch.cdist(vectors.double(), centres.double()).argmin(1))
+    index = Clusters(vectors, 2, 5, seeded())
+    places, scores = index.search(vectors[:3], 2, probes=2)
+    assert places.shape == (3, 2) and scores.dtype == half
+
+
 def test_all_lists_read_is_the_search_by_brute_force():
     """Clusters: the same places and scores as when every passage is compared; each passage lies in one list."""
     vectors, asked = drawn(60, 5), drawn(9, 5, seed=1)

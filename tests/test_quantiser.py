@@ -50,6 +50,28 @@ def test_a_code_is_nearest_to_itself_and_of_equals_the_first_is():
     assert nearest_code(torch.zeros(6, 3), torch.ones(1, 3)).tolist() == [0] * 6
 
 
+def test_the_nearest_code_far_from_the_origin():
+    """nearest_code: neither a common offset nor one far code changes who is nearest."""
+    assert nearest_code(torch.tensor([[3000.3, 0]]), torch.tensor([[3000.0, 0], [3000.25, 0], [3000.5, 0]])).item() == 1
+    for offset in (0.0, 10.0, 3000.0, 1e6):
+        codes = torch.tensor([[0.0, 1], [0.25, 0], [0.5, 0.5], [-1, 2]]) + offset
+        wanted = torch.arange(4)
+        assert nearest_code(codes + 0.0625, codes).equal(wanted)
+        far = torch.cat([codes, -codes - 1e4])  # their mean lies far from all of them
+        assert nearest_code(codes + 0.0625, far).equal(wanted)
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("offset", [0.0, 10.0, 100.0])
+def test_half_precision_chooses_as_its_numbers_are(half, offset):
+    """nearest_code: as the same numbers in double precision."""
+    vectors, codes = (offset + normal(200, 4)).to(half), (offset + normal(16, 4, seed=1)).to(half)
+    far = (vectors.double()[:, None] - codes.double()).square().sum(-1)
+    found = nearest_code(vectors, codes)
+    assert_close(far.gather(1, found[:, None])[:, 0], far.amin(1), atol=0, rtol=1e-6)
+    assert nearest_code(vectors, codes.float()).equal(found)
+
+
 def test_of_no_vectors_there_is_no_code():
     assert nearest_code(torch.zeros(0, 3), torch.ones(2, 3)).shape == (0,)
     assert nearest_code(torch.zeros(2, 0, 3), torch.ones(2, 3)).shape == (2, 0)
@@ -239,6 +261,7 @@ def test_a_revived_code_is_chosen_again():
     [
         (lambda: nearest_code(torch.zeros(2, 4), torch.zeros(5, 3)), ValueError, r"codes \(K, E\).*got \(2, 4\)"),
         (lambda: nearest_code(torch.zeros(2, 3), torch.zeros(0, 3)), ValueError, "not empty"),
+        (lambda: nearest_code(torch.zeros(2, 0), torch.zeros(5, 0)), ValueError, "not empty"),
         (lambda: nearest_code(torch.zeros(2, 3).long(), torch.zeros(5, 3)), TypeError, "vectors of torch.int64"),
         (lambda: nearest_code(torch.tensor(1.0), torch.zeros(5, 3)), ValueError, "needs vectors"),
         (lambda: nearest_code([[1.0]], torch.zeros(5, 1)), TypeError, "as a tensor; got list"),

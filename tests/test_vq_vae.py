@@ -100,17 +100,19 @@ def test_an_image_does_not_hang_on_its_batch():
     assert_close(model.paint(ids)[2:3], model.paint(ids[2:3]), **EXACT)
 
 
-def test_encode_leaves_the_mode_and_counts_nothing_when_asked_after_training():
+def test_encode_leaves_the_mode_and_counts_nothing():
     model, images = a_model(), ink(3, 1, 8, 8)
     for training in (True, False):
         model.train(training).encode(images)
         assert all(part.training == training for part in model.modules())
         model.paint(torch.zeros(1, 4, dtype=torch.long))
         assert all(part.training == training for part in model.modules())
-    model, before = a_model().eval(), torch.ones(7).double()
-    model.encode(images)
-    model.paint(torch.zeros(1, 4, dtype=torch.long))
-    assert torch.equal(model.quantiser.share, before)
+    model, before = a_model(), torch.ones(7).double()
+    for training in (True, False):
+        model.train(training).encode(images)
+        model.paint(torch.zeros(1, 4, dtype=torch.long))
+        model.vectors(images)
+        assert torch.equal(model.quantiser.share, before)
     model.train()(images)
     assert not torch.equal(model.quantiser.share, before)
 

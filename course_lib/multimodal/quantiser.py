@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.sequences import check_sizes, widened
 from course_lib.inputs.shapes import check_shapes
 
 COMMITMENT = 0.25  # van den Oord et al. (2017, section 3.2): results hardly change from 0.1 to 2
@@ -20,10 +20,12 @@ SELDOM = 0.03  # of an even share: a code that is chosen less often counts as de
 def nearest_code(vectors: Tensor, codes: Tensor) -> Tensor:
     """Which code is nearest to each vector: vectors (..., E), codes (K, E) -> whole numbers (...).
 
-    |z - e|^2 = |z|^2 - 2 z . e + |e|^2, and |z|^2 is the same for every code.
+    By differences, number by number: |z|^2 - 2 z . e + |e|^2 is quicker, and far from the origin all its digits cancel.
     """
-    check_shapes("nearest_code", vectors=(vectors, "... E"), codes=(codes, "K+ E"))
-    return (codes.square().sum(dim=1) - 2 * vectors @ codes.T).argmin(dim=-1)  # (..., K) -> (...)
+    check_shapes("nearest_code", vectors=(vectors, "... E+"), codes=(codes, "K+ E"))
+    rows, exact = vectors.detach().reshape(-1, vectors.shape[-1]), "donot_use_mm_for_euclid_dist"
+    distances = torch.cdist(widened(rows), widened(codes.detach()), compute_mode=exact)  # (N, K)
+    return distances.argmin(dim=1).view(vectors.shape[:-1])
 
 
 def straight_through(vectors: Tensor, chosen: Tensor) -> Tensor:

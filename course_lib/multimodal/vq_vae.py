@@ -11,7 +11,7 @@ from torch import Tensor
 
 from course_lib.inputs.sequences import check_sizes, visible
 from course_lib.inputs.shapes import check_shapes
-from course_lib.multimodal.quantiser import Quantiser
+from course_lib.multimodal.quantiser import Quantiser, nearest_code
 from course_lib.vision.convnet import ConvLayer
 
 
@@ -55,8 +55,8 @@ class VQVAE(nn.Module):
 
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:
-        """The codes of images, row by row: (B, C, H, W) -> whole numbers (B, n)."""
-        return self(images)[1]
+        """The codes of images, row by row: (B, C, H, W) -> whole numbers (B, n). In training too it counts none."""
+        return nearest_code(self.vectors(images), self.quantiser.codes).flatten(1)
 
     @torch.no_grad()
     def paint(self, ids: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ the IVF of the library faiss: Johnson, Douze and Jégou, 2017, section 2.2) comp
 import torch
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.sequences import check_sizes, visible, widened
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -22,12 +22,14 @@ def k_means(vectors: Tensor, n_clusters: int, rounds: int = 10, generator=None) 
     check_shapes("k_means", vectors=(vectors, "N+ E+"))
     _check_clusters(vectors, n_clusters, rounds)
     first = torch.randperm(len(vectors), generator=generator, device=vectors.device)[:n_clusters]
-    centres = vectors[first]
+    wide, centres = widened(vectors), widened(vectors[first])
     for _ in range(rounds):
-        own = _nearest(vectors, centres)
-        sums = torch.zeros_like(centres).index_add_(0, own, vectors)  # (C, E)
-        counts = torch.zeros_like(centres[:, :1]).index_add_(0, own, torch.ones_like(vectors[:, :1]))  # (C, 1)
-        centres = torch.where(counts > 0, sums / counts.clamp(min=1), centres)
+        own = _nearest(wide, centres)
+        # Means of what is left: far from the origin sums of the vectors themselves would lose their last digits.
+        sums = torch.zeros_like(centres).index_add_(0, own, wide - centres[own])  # (C, E)
+        counts = torch.zeros_like(centres[:, :1]).index_add_(0, own, torch.ones_like(wide[:, :1]))  # (C, 1)
+        centres = centres + sums / counts.clamp(min=1)
+    centres = centres.to(vectors.dtype)
     return centres, _nearest(vectors, centres)
 
 
@@ -63,8 +65,8 @@ class Clusters:
 
 
 def _distances(vectors: Tensor, centres: Tensor) -> Tensor:
-    """Squared distances to the centres, but for the vectors' own length, which is the same to each: (N, C)."""
-    return centres.square().sum(1) - 2 * vectors @ centres.T
+    """Distances to the centres, by differences, for products cancel far from the origin: (N, C)."""
+    return torch.cdist(widened(vectors), widened(centres), compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def _nearest(vectors: Tensor, centres: Tensor) -> Tensor:
