@@ -2,6 +2,7 @@
 
 import math
 import random
+import unicodedata
 
 import pytest
 import torch
@@ -72,6 +73,36 @@ def test_stop_words_are_counted_nowhere():
     assert BM25(["of the", "a an"], STOP_WORDS).scores("the of").tolist() == [0, 0]
 
 
+def test_passages_of_less_than_a_word_each_keep_to_the_formula():
+    """BM25: the mean length is 1 / 3 here, and 0 where there is no word at all."""
+    passages = ["owl", "", ""]
+    assert_close(BM25(passages).scores("owl"), torch.tensor(plainly(passages, "owl", 1.2, 0.75)))
+    assert BM25(passages).scores("owl")[0].item() == pytest.approx(0.2452, abs=5e-5)
+    assert_close(BM25(["owl owl", "", "", "", "seal"]).scores("owl"),
+                 torch.tensor(plainly(["owl owl", "", "", "", "seal"], "owl", 1.2, 0.75)))  # fmt: skip
+    for nothing in ([""], ["", "?!"], ["the of", ""]):
+        assert not BM25(nothing, STOP_WORDS).scores("owl").any()
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Le café Ångström", ["le", "café", "ångström"]),
+        ("ﬁsh ① ｆｕｌｌ ½ cup ℡ m²", ["fish", "1", "full", "1", "2", "cup", "tel", "m2"]),
+        ("Straße ΐ Ϊ́ a≠b", ["strasse", "ΐ", "ΐ", "a", "b"]),
+        ("नमस्ते 한글 İzmir", ["नमस्ते", "한글", "i̇zmir"]),
+    ],
+)
+def test_a_word_is_the_same_in_every_form_of_unicode(form, text, found):
+    """terms, BM25: in passages, questions and stop words."""
+    assert terms(unicodedata.normalize(form, text)) == [unicodedata.normalize("NFKC", word) for word in found]
+    other = unicodedata.normalize(form, text)
+    assert BM25([text, "owl"]).scores(other)[0] == BM25([other, "owl"]).scores(text)[0] > 0
+    assert terms(text, stop=[unicodedata.normalize(form, word) for word in found]) == []
+    assert terms("l´été, rock´n´roll") == ["l", "été", "rock", "n", "roll"]  # an accent that stands alone is a mark
+
+
 def test_two_orders_become_one():
     """summed_ranks: 1 / (60 + rank) of each; equal scores share a rank; a search that found nothing changes nothing."""
     words, vectors = torch.tensor([3.0, 1, 2]), torch.tensor([0.9, 0.1, 0.8])
@@ -91,7 +122,7 @@ def test_bad_input_is_refused_in_words():
     for wrong in ({"k1": -1.0}, {"b": 1.5}, {"k1": math.nan}):
         with pytest.raises(ValueError, match="k1 of 0 or more and b from 0 to 1"):
             BM25(TEN, **wrong)
-    with pytest.raises(TypeError, match="string"):
+    with pytest.raises(TypeError, match="terms needs a string, not int"):
         BM25([3])
     for k in (0, 4):
         with pytest.raises(ValueError, match=f"1 to 3; got {k}"):

@@ -9,14 +9,16 @@ positive.
 """
 
 import math
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from course_lib.inputs.sequences import check_sizes
-from course_lib.text.tokenizers import words
+from course_lib.text.tokenizers import check_string, words
 
 # English words that say little about what a sentence is about. Chosen by us; whoever wants none hands over none.
 STOP_WORDS = frozenset(
@@ -29,16 +31,31 @@ STOP_WORDS = frozenset(
 def terms(text: str, stop: Collection[str] = ()) -> list[str]:
     """What of a text is counted: its words in small letters, without marks and without those of `stop`.
 
-    Words are cut as `words` does it, in any script; "owl" and "owls" are two words. Raises TypeError for no string.
+    Words are cut as `words` does it, in any script; "owl" and "owls" are two words. An accented letter is the same
+    whether it is written as one character or as two, and so is whatever Unicode calls compatible (NFKC). Raises
+    TypeError for no string.
     """
-    small = [word.casefold() for word in words(text)]
-    return [word for word in small if word not in stop and any(map(str.isalnum, word))]
+    check_string(text, "terms")
+    # Cut before it is folded: NFKC makes of a lone accent a space and a mark that would stick to the next word.
+    small = words(_folded(" ".join(words(unicodedata.normalize("NFC", text)))))
+    left_out = _all_folded(frozenset(stop))
+    return [word for word in small if word not in left_out and any(map(str.isalnum, word))]
+
+
+def _folded(text: str) -> str:
+    """The one form of all texts that differ by large letters or by how Unicode writes them."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+@lru_cache(8)
+def _all_folded(stop: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(_folded, stop))
 
 
 class BM25:
     """An index of passages by their words: bm25 = BM25(passages), bm25.scores(question) -> a number for each, (N,).
 
-    stop: words that are not counted, in small letters. k1: how soon more of the same word counts no more, 0 at once.
+    stop: words that are not counted. k1: how soon more of the same word counts no more, 0 at once.
     b: how much of a long passage's length is taken off, from 0, nothing, to 1. A word that a question says twice counts
     twice. Raises ValueError for no passage at all, k1 < 0 and b outside 0 to 1, TypeError for what is no text.
     """
@@ -47,7 +64,7 @@ class BM25:
         _check_index(passages, k1, b)
         self.stop, self.n_passages, self.found = frozenset(stop), len(passages), {}
         counts = [Counter(terms(passage, self.stop)) for passage in passages]
-        mean = max(1.0, sum(count.total() for count in counts) / len(counts))
+        mean = sum(count.total() for count in counts) / len(counts)  # 0 where there is no word, and then no weight
         where = defaultdict(list)
         for place, count in enumerate(counts):
             for word, tf in count.items():
