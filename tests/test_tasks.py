@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -20,11 +21,22 @@ def test_a_prefix_stands_before_the_source():
 
 @pytest.mark.parametrize(("number", "step", "text"), [
     (2.57, 0.2, "2.6"), (3, 0.2, "3.0"), (1.0, 0.2, "1.0"), (4.99, 0.2, "5.0"), (7.4, 1, "7"), (0.3, 0.25, "0.25"),
-    (-0.7, 0.5, "-0.5"),
+    (-0.7, 0.5, "-0.5"), (0.12345, 1e-5, "0.12345"), (3e-10, 1e-10, "0.0000000003"), (0.004, 2.5e-3, "0.0050"),
+    (2.2e6, 1e6, "2000000"), (5, 2.0, "4"), (-0.05, 0.2, "0.0"), (0, 0.2, "0.0"), (0.7, 0.1 + 0.2, "0.6"),
 ])  # fmt: skip
 def test_a_number_is_one_of_few_texts(number, step, text):
     """number_as_text: the paper's own example, 2.57 as "2.6" (section 2.4)."""
     assert number_as_text(number, step) == text
+
+
+def test_numbers_are_rounded_as_t5_does():
+    """number_as_text: round(5 x) / 5, half to even, in double and in single precision, for all of STS-B's numbers."""
+    for n in range(5001):
+        number = n / 1000
+        assert number_as_text(number) == f"{round(number * 5) / 5:.1f}", number
+        single = np.float32(number)
+        assert number_as_text(float(single)) == f"{np.round(single * np.float32(5)) / np.float32(5):.1f}", number
+    assert [number_as_text(number) for number in (1.9, 2.3, 4.3)] == ["2.0", "2.4", "4.4"]
 
 
 def test_a_prefix_mask_by_hand():
@@ -69,8 +81,12 @@ def test_bad_input_is_refused_in_words():
     for wrong in ({"sizes": []}, {"sizes": [0, 1]}, {"sizes": [1], "limit": 0}, {"sizes": [1], "temperature": 0}):
         with pytest.raises(ValueError, match="mixing_rates needs a task"):
             mixing_rates(**wrong)
-    with pytest.raises(ValueError, match="above 0"):
-        number_as_text(1.0, 0)
+    for step in (0, -1, math.inf, math.nan):
+        with pytest.raises(ValueError, match="above 0"):
+            number_as_text(1.0, step)
+    for number in (math.inf, math.nan):
+        with pytest.raises(ValueError, match="Only a finite number"):
+            number_as_text(number)
     with pytest.raises(ValueError, match="lengths must hold"):
         prefix_mask(torch.tensor([4]), 3)
     with pytest.raises(ValueError, match="target_loss needs"):

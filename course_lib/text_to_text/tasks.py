@@ -4,7 +4,9 @@ Shapes: B batch, T time (source, then target, then padding), V vocabulary. Batch
 attended to.
 """
 
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 
 import torch
 import torch.nn.functional as F
@@ -27,11 +29,13 @@ def number_as_text(number: float, step: float = 0.2) -> str:
     """A number as the nearest multiple of `step`, written out: regression as one of a few texts, 2.57 as "2.6".
 
     So T5 scores how alike two sentences are, from 1 to 5 (Raffel et al., 2020, section 2.4). A text that is
-    no number from 1 to 5 counts as wrong there.
+    no number from 1 to 5 counts as wrong there. In the middle between two multiples it is the even one, as in T5's
+    code, 1.9 as "2.0". Raises ValueError for a step that is not above 0, and for what is not finite.
     """
-    _check_step(step)
-    digits = len(f"{step:g}".partition(".")[2])
-    return f"{round(number / step) * step:.{digits}f}"
+    _check_step(step, number)
+    multiple = round(round(number / step, 5))  # 1.9 / 0.2 is 9.499999999999998, in single precision 9.4999999
+    digits = max(0, -Decimal(f"{step:.12g}").normalize().as_tuple().exponent)
+    return f"{multiple * step:.{digits}f}"
 
 
 def prefix_mask(n_read: Tensor, T: int) -> Tensor:
@@ -70,9 +74,11 @@ def mixing_rates(sizes: Sequence[int], limit: float | None = None, temperature: 
     return (counted.log() / temperature).softmax(dim=0)
 
 
-def _check_step(step: float) -> None:
-    if not step > 0:
+def _check_step(step: float, number: float) -> None:
+    if not 0 < step < math.inf:
         raise ValueError(f"step is the distance between two numbers that can be written, above 0; got {step}.")
+    if not math.isfinite(number):
+        raise ValueError(f"Only a finite number has a nearest multiple; got {number}.")
 
 
 def _check_mixed(sizes: Sequence[int], limit: float | None, temperature: float) -> None:
