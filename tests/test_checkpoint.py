@@ -7,6 +7,7 @@ import random
 import resource
 import signal
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
 
 import numpy as np
@@ -15,8 +16,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 from course_lib.train import History, fit, seed_everything
+from course_lib.train.batches import Batches
 from course_lib.train.checkpoint import load_run, save_run, storable
 
 CPU = torch.device("cpu")
@@ -295,7 +298,7 @@ def test_what_is_no_run_is_refused_in_words(tmp_path):
 def test_a_run_of_another_model_is_refused_and_changes_nothing(tmp_path, other):
     Run(checkpoint=tmp_path / "run")
     before = [p.clone() for p in other.parameters()]
-    _, _, restore = load_run(tmp_path / "run")
+    _, _, restore, _ = load_run(tmp_path / "run")
     with pytest.raises(ValueError, match="another model: .*net.0.weight"):
         restore(other, torch.optim.AdamW(other.parameters()), Carried())
     assert all(torch.equal(p, q) for p, q in zip(other.parameters(), before, strict=True))
@@ -303,7 +306,7 @@ def test_a_run_of_another_model_is_refused_and_changes_nothing(tmp_path, other):
 
 def test_a_run_of_a_loss_with_a_state_is_refused_for_a_loss_without(tmp_path):
     Run(checkpoint=tmp_path / "run")
-    _, _, restore = load_run(tmp_path / "run")
+    _, _, restore, _ = load_run(tmp_path / "run")
     other = Everything()
     with pytest.raises(ValueError, match="another loss function"):
         restore(other, torch.optim.AdamW(other.parameters()), squared_error)
@@ -456,3 +459,90 @@ def test_a_file_from_before_there_were_sums_is_read(tmp_path):
     Run(checkpoint=file)
     damage(file)
     assert Run(checkpoint=file).state()[0] == whole[0]
+
+
+# --- batches that draw from generators that others share, or from one that has moved on
+
+ROWS = TensorDataset(torch.arange(24.0)[:, None], torch.zeros(24, 1))
+OWN = torch.Generator()
+
+
+def again_and_again(loader):
+    while True:
+        yield from loader
+
+
+def windows():
+    while True:
+        yield [part[torch.randint(24, (2,))] for part in ROWS.tensors]
+
+
+def noisy():
+    while True:
+        places = np.random.permutation(24)[:2]
+        yield [part[places] * (1 + random.gauss(0, 1)) for part in ROWS.tensors]
+
+
+DRAWING = {
+    "shuffled": lambda: DataLoader(ROWS, 2, shuffle=True),
+    "in order": lambda: DataLoader(ROWS, 2),
+    "by a sampler": lambda: DataLoader(ROWS, 2, sampler=RandomSampler(ROWS)),
+    "of its own": lambda: DataLoader(ROWS, 2, shuffle=True, generator=OWN),
+    "of its sampler's own": lambda: DataLoader(ROWS, 2, sampler=RandomSampler(ROWS, generator=OWN)),
+    "epoch by epoch": lambda: again_and_again(DataLoader(ROWS, 8, shuffle=True)),
+    "a cycle": lambda: itertools.cycle(DataLoader(ROWS, 8, shuffle=True)),
+    "each from PyTorch": windows,
+    "each from NumPy and Python": noisy,
+}
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("kind", DRAWING)
+def test_batches_that_draw_draw_the_same_again(tmp_path, kind, dropout):
+    """fit, Batches: whatever generator they draw from, wherever the shared ones stand when the run goes on."""
+
+    def run(seed, steps_taken, **options):
+        seed_everything(1)
+        model, seen = nn.Sequential(nn.Linear(1, 3), nn.Dropout(dropout), nn.Linear(3, 1)), []
+        seed_everything(seed)
+
+        def loss_fn(model, batch):
+            seen.append(batch[0].flatten().tolist())
+            if len(seen) > steps_taken:
+                raise InterruptedError
+            return squared_error(model, batch) / 100
+
+        with nullcontext() if steps_taken >= 11 else pytest.raises(InterruptedError):
+            fit(model, DRAWING[kind](), loss_fn, steps=11, device=CPU, progress=False, checkpoint_every=3, **options)
+        return seen, [weight.tolist() for weight in model.parameters()]
+
+    OWN.manual_seed(2)
+    seen, weights = run(5, 11)
+    OWN.manual_seed(2)
+    assert run(5, 11, checkpoint=tmp_path / "whole") == (seen, weights)  # noting where they stood moves no generator
+    OWN.manual_seed(2)
+    run(5, 7, checkpoint=tmp_path / "run")
+    assert run(6, 11, checkpoint=tmp_path / "run") == (seen[6:], weights)
+    assert len({tuple(rows) for rows in seen}) > 2
+
+
+def test_a_state_is_noted_only_where_others_drew_in_between():
+    """Batches: once for all batches that draw one after the other, and again behind somebody else's draw."""
+    batches = Batches(windows(), {})
+    for _ in range(3):
+        next(batches)
+    assert batches.drawn.keys() == {"1.torch"}  # 0 is their beginning
+    torch.rand(1)
+    next(batches)
+    assert batches.drawn.keys() == {"1.torch", "4.torch"}
+    assert Batches(iter([1, 2]), {}).drawn == {}
+
+
+def test_a_generator_with_a_number_in_hand_is_put_back_whole():
+    """Batches: NumPy and Python draw normal numbers in pairs, and keep the second for later."""
+    random.gauss(0, 1), np.random.randn()
+    drawn = Batches(noisy(), {})
+    first = [next(drawn)[0].tolist() for _ in range(2)]
+    seed_everything(9)
+    again = Batches(noisy(), drawn.drawn)
+    assert [next(again)[0].tolist() for _ in range(2)] == first

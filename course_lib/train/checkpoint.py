@@ -1,7 +1,7 @@
 """Training runs on disk as safetensors: plain numbers and a JSON header, so that loading one never runs code.
 
 What is saved lies between two steps and is all that the next one depends on: weights, buffers, the optimiser's moments,
-the state of the loss function, the random generators, the history.
+the state of the loss function, the random generators and where batches drew from them, the history.
 """
 
 import hashlib
@@ -31,11 +31,12 @@ def save_run(
     loss_fn: Callable,
     history: History,
     settings: dict,
+    drawn: dict[str, Tensor] | None = None,
 ) -> None:
     """Write all that a run needs to go on exactly, and the settings that it was begun with.
 
-    The old file stays whole until the new one is. Raises OSError when it cannot be written, ValueError for a model or
-    loss whose state is neither tensors nor, in a loss, what JSON keeps.
+    drawn: what its `Batches` noted. The old file stays whole until the new one is. Raises OSError when it cannot be
+    written, ValueError for a model or loss whose state is neither tensors nor, in a loss, what JSON keeps.
     """
     loss = loss_fn.state_dict() if hasattr(loss_fn, "state_dict") else {}
     tensors = (
@@ -44,6 +45,7 @@ def save_run(
         | _prefixed("optimiser.", _moments(model, optimiser))
         | _prefixed("loss.", {name: value for name, value in loss.items() if isinstance(value, Tensor)})
         | _prefixed("random.", _generators(model))
+        | _prefixed("drawn.", drawn or {})
     )
     loss_rest = {name: value for name, value in loss.items() if not isinstance(value, Tensor)}
     wrong = [name for name, value in tensors.items() if not isinstance(value, Tensor)]
@@ -71,11 +73,11 @@ def save_run(
         ) from error
 
 
-def load_run(path: str | Path) -> tuple[History, dict, Restore]:
-    """Read what `save_run` wrote: history, settings, and a function that restores (model, optimiser, loss_fn) in place.
+def load_run(path: str | Path) -> tuple[History, dict, Restore, dict[str, Tensor]]:
+    """Read what `save_run` wrote: history, settings, a function that restores (model, optimiser, loss_fn), and `drawn`.
 
-    Raises ValueError for a file that is no such run, is damaged, or belongs to another model or loss; then nothing has
-    been changed.
+    What it restores is changed in place. Raises ValueError for a file that is no such run, is damaged, or belongs to
+    another model or loss; then nothing has been changed.
     """
     path = Path(path).expanduser()
     try:
@@ -144,7 +146,7 @@ def load_run(path: str | Path) -> tuple[History, dict, Restore]:
         np.random.set_state(numpy_state)
         _set_generators(model, saved)
 
-    return history, settings, restore
+    return history, settings, restore, part("drawn.")
 
 
 def _check_depth(path: Path, header: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from tqdm.auto import tqdm
 
+from course_lib.train.batches import Batches
 from course_lib.train.checkpoint import load_run, save_run, storable
 from course_lib.train.device import pick_device, to_device
 from course_lib.train.readings import History, Steps
@@ -52,6 +53,8 @@ def fit(
     CUDA device that can do it, bf16 autocast is on. watch(step) is called before the first step, every watch_every
     steps and at the end; its results are kept. checkpoint: a file, written every checkpoint_every steps and at the end;
     if it exists, the run goes on from it exactly as if it had not stopped, given the same batches from their start.
+    Where the shared generators of PyTorch, NumPy and Python and a DataLoader's own stood when a batch drew from them is
+    kept there too, so that a shuffled DataLoader gives the same batches again; another generator is yours to put back.
 
     An interrupt ends the run between two steps, and model and history so far are kept; a second one raises
     KeyboardInterrupt at once. Raises FloatingPointError when loss or gradient is not finite, with the weights of the
@@ -61,7 +64,7 @@ def fit(
     model is left in eval mode.
     """
     _check_numbers(steps, clip)
-    device, batches = torch.device(device or pick_device()), iter(batches)
+    device = torch.device(device or pick_device())
     model.to(device)
     stepper = optimiser(model) if optimiser else torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay)
     settings = _settings(stepper, weight_decay, clip)
@@ -70,7 +73,7 @@ def fit(
     def rate(step: int) -> float:
         return float(lr * (schedule(step, steps) if schedule else 1.0))
 
-    run.go_on(batches, steps, rate)
+    batches = run.go_on(batches, steps, rate)
     run.taken = Steps(model, stepper, run.history, clip, at_once=_reading_is_free(device))
     bar = tqdm(range(run.done, steps), initial=run.done, total=steps, disable=not progress, leave=False, unit="step")
     bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
@@ -111,16 +114,20 @@ class _Run:
         """Steps so far, those that were read back."""
         return len(self.history.loss)
 
-    def go_on(self, batches: Iterator, steps: int, rate: Callable) -> None:
-        """Bring the run to where its file says it stood, if there is one, and start its clock."""
+    def go_on(self, batches: Iterable, steps: int, rate: Callable) -> Iterator:
+        """Bring the run to where its file says it stood, if there is one, and start its clock -> the next batches."""
         if self.path and self.path.exists():
-            self.history, saved, restore = load_run(self.path)
+            self.history, saved, restore, drawn = load_run(self.path)
             _check_same_run(self.path, self.history, saved, self.settings, steps, rate)
-            for _ in islice(batches, self.done):  # drawn and dropped, so that the next one is the right one
+            self.batches = Batches(batches, drawn)
+            for _ in islice(self.batches, self.done):  # drawn and dropped, so that the next one is the right one
                 pass
             restore(self.model, self.stepper, self.loss_fn)
+        else:
+            self.batches = Batches(batches, {}) if self.path else iter(batches)
         self.history.interrupted = False
         self.began = time.perf_counter() - self.history.seconds
+        return self.batches
 
     @contextmanager
     def under_way(self, bar: tqdm) -> Iterator[None]:
@@ -164,7 +171,8 @@ class _Run:
         self.taken.read()
         self.history.seconds = time.perf_counter() - self.began
         if self.path:
-            save_run(self.path, self.model, self.stepper, self.loss_fn, self.history, self.settings)
+            parts = (self.model, self.stepper, self.loss_fn, self.history, self.settings, self.batches.drawn)
+            save_run(self.path, *parts)
 
 
 def _due(step: int, every: int, last: int | None = None) -> bool:
