@@ -73,7 +73,7 @@ def masked(shift=0.0, hidden=(0, 2, 4), dtype=torch.float64):
 
 def far_apart(dtype=torch.float64):
     """Rows that lie thousands apart, and masked scores thousands above all others of their row."""
-    scores = torch.tensor([[-2e3, -2001, 9, 9], [2e3, 2001, 9, 9], [3e3, -2e3, -2002, 9], [0, 1, 3e3, 3e3]])
+    scores = torch.tensor([[-1e6, -1e6 - 1, 9, 9], [2e3, 2001, 9, 9], [3e3, -2e3, -2002, 9], [0, 1, 3e3, 3e3]])
     mask = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 0, 0]]).bool()
     return scores.to(dtype), mask
 

@@ -42,6 +42,20 @@ def hidden(B=8, T=50, first=0, mask_id=3):
     return ids, special, first + mask_id, *grid(B, T), ordinary[torch.randint(len(ordinary), (B, T))]
 
 
+EXACT = (
+    "Exactly at 0.15, 0.8 or 0.9 it is wrong. A token is chosen where `choice` is below 0.15; it becomes [MASK] where "
+    "`kind` is below 0.8, another token below 0.9, and stays what it is from 0.9 on."
+)
+
+
+def exact():
+    """One text (1, 8) whose draws stand exactly at 0.15, 0.8 and 0.9."""
+    _, special, mask_id, *_ = hidden()
+    choice = torch.tensor([[0.15, 0.1, 0.1, 0.1, 0.15, 0.0, 0.1, 0.2]], dtype=torch.float64)
+    kind = torch.tensor([[0.0, 0.8, 0.9, 0.0, 0.8, 0.9, 0.5, 0.8]], dtype=torch.float64)
+    return torch.arange(10, 18)[None], special, mask_id, choice, kind, torch.arange(20, 28)[None]
+
+
 def which_place(answer, solution, arguments):
     """The first place where it goes wrong, and by which rule."""
     ids, special, mask_id, choice, kind, other = arguments
@@ -68,6 +82,7 @@ MASKING = Exercise(
     cases=(
         Case(hidden, which_place),
         Case(lambda: hidden(first=20, mask_id=1), "With specials at other numbers it is wrong: ask `special[ids]`."),
+        Case(exact, EXACT),
         Case(lambda: hidden(1, 400), OTHER_SIZES),
         Case(
             lambda: (torch.zeros(2, 3, dtype=torch.long), *hidden(2, 3)[1:]),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.bert import VOCAB, hidden
+from course_lib.exercises.bert import EXACT, VOCAB, exact, hidden
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, fresh, same
 from course_lib.exercises.slips import slips
 
@@ -93,6 +93,7 @@ WORDS = Exercise(
             "The loss is right, and what you were given is not as it was before the call. Leave it as it is.",
             afterwards,
         ),
+        Case(lambda: (*exact(), *batch()[-2:]), EXACT, loss),
         Case(lambda: batch(1, 400), OTHER_SIZES, loss),
         Case(lambda: batch(first=20, mask_id=1), "With specials at other ids it is wrong: use `mask_id`.", loss),
         Case(lambda: batch(scale=20.0, dtype=torch.float32), OVERFLOW, loss),
