@@ -1,0 +1,67 @@
+"""Lesson 17, what the records show: what a layer costs, which readers answer, and what a memory is worth."""
+
+from course_lib.experiments import finding, longer, longer_controls, recorded
+from course_lib.experiments.runs import most_of
+
+GUESS = 1 / 64  # of the values
+
+
+def _right(kind, n_pairs):
+    return recorded(longer.keys).numbers("right", str(n_pairs), kind=kind)
+
+
+def _bits(how, trained):
+    return recorded(longer.memory).numbers("bits", how, trained=trained)
+
+
+@finding("Full attention takes more than 40 times as long on a row that is 8 times as long", chance=1.0)
+def eight_times_the_length():
+    cost = recorded(longer.cost)
+    return cost.numbers("full", "4096") / cost.numbers("full", "512"), ">=", 40
+
+
+@finding(
+    "With 16 global positions, three times the training more than doubles the pairs that are answered", chance=GUESS
+)
+def global_positions_need_training():
+    trained_longer = recorded(longer_controls.sixteen_for_longer).numbers("right", "16")
+    return trained_longer, ">=", 2 * _right("window, 16 global", 16).most
+
+
+@finding(
+    "Trained with a memory, a reader with absolute positions needs at least 0.4 bits per character more than one with "
+    "relative positions",
+    chance=6.0,
+)
+def a_memory_needs_relative_positions():
+    return _bits("64 after 64", "64 after 64, places added") - _bits("64 after 64", "64 after 64").most, ">=", 0.4
+
+
+@finding(
+    "For a reader that was trained on 128 characters, what lies more than 64 characters back changes the bits by less "
+    "than 0.01",
+    chance=6.0,
+)
+def far_characters_are_worth_little():
+    far, near = (_bits(how, "128 alone") for how in ("64 after 64", "64 after 64, no farther than 64"))
+    return abs(far - near), "<=", 0.01, far, "<=", 3.0
+
+
+@finding("A training step of reversible layers takes less than twice as long as one that keeps everything", chance=0.0)
+def reversible_steps_cost_less_than_double():
+    pace = recorded(longer.pace)
+    back, kept = (pace.numbers(f"reversible, {how}") for how in ("computed back", "all kept"))
+    return back, "<", 2 * kept.mean, back, ">", kept.mean
+
+
+@finding(
+    "With 32 pairs every linear reader answers fewer than every reader with full attention, by 8 points", chance=GUESS
+)
+def linear_readers_lose_pairs():
+    best = most_of(*(_right(kind, 32) for kind in ("linear", "linear, 1 head", "linear, 16 heads")))
+    return _right("full", 32) - best, ">=", 0.08
+
+
+@finding("With 16 pairs, heads of width 4 answer at least 30 points fewer than heads of width 16", chance=GUESS)
+def narrow_heads_lose_pairs():
+    return _right("linear", 16) - _right("linear, 16 heads", 16), ">=", 0.3
