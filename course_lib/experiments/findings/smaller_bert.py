@@ -32,8 +32,8 @@ def sharing_saves_no_time():
 
 
 @finding(
-    "After 1,200 steps at a learning rate that was chosen for masked words, masked words are ahead of replaced words by "
-    "2 points of F1, whichever generator replaces them",
+    "After 1,200 steps at a learning rate that was chosen for masked words, masked words are ahead of replaced words "
+    "by 2 points of F1, whichever generator replaces them",
     chance=UNTRAINED,
 )
 def masked_before_replaced():
