@@ -78,7 +78,7 @@ FUNCTIONS = [exercise for exercise in all_exercises() if not exercise.value]
 
 
 def is_scalar(value):
-    return value is None or isinstance(value, bool | int | float | str) or getattr(value, "shape", None) == ()
+    return value is None or isinstance(value, bool | int | float | str | tuple) or getattr(value, "shape", None) == ()
 
 
 def first_scalars(exercise):
@@ -114,7 +114,7 @@ def with_one_held(solution, name, value):
 
 
 @pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda exercise: exercise.name)
-def test_whoever_takes_no_notice_of_a_number_is_refused(exercise):
+def test_whoever_takes_no_notice_of_an_argument_is_refused(exercise):
     for name, value in first_scalars(exercise):
         verdict = judge(exercise, with_one_held(exercise.solution, name, value))
         assert verdict.kind != "passed", f"no case varies `{name}`: with {value!r} written into the code it passes"
@@ -129,6 +129,43 @@ def test_a_file_of_exercises_is_short():
     files = Path(exercises.__file__).parent.glob("*.py")
     lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
     assert {name: length for name, length in lengths.items() if length > limits.EXERCISE_LINES} == {}
+
+
+# Exercises that give real numbers and need no gradient, which their texts say; and why.
+UNASKED = {
+    "my_bptt": "it is a gradient itself, made by hand",
+    "my_truncated": "it is a gradient itself, made by hand",
+    "my_clip": "it changes gradients, between backward() and the step",
+    "mended_from_torch": "it copies weights",
+    "my_sinusoids": "it is a table of constants",
+    "my_shift": "it is a matrix of constants",
+    "my_top_p": "it serves drawing alone",
+}
+
+
+def has_reals(result):
+    parts = result if isinstance(result, list | tuple) else [result]
+    return any(torch.is_tensor(part) and part.is_floating_point() for part in parts)
+
+
+def without_gradient(result):
+    if isinstance(result, list | tuple):
+        return type(result)(map(without_gradient, result))
+    return result.detach() if torch.is_tensor(result) else result
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda exercise: exercise.name)
+def test_whoever_loses_the_gradient_is_refused_or_it_is_not_asked(exercise):
+    reals = []
+
+    def answer(*args, **kwargs):
+        result = exercise.solution(*args, **kwargs)
+        reals.append(has_reals(result))
+        return without_gradient(result)
+
+    answer.__signature__ = inspect.signature(exercise.solution)
+    passes = judge(exercise, answer).kind == "passed"
+    assert (passes and any(reals)) == (exercise.name in UNASKED)
 
 
 # Answers that are none --------------------------------------------------------------------------------------

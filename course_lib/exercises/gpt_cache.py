@@ -189,6 +189,11 @@ def steps(answer, ids, chunks, given):
     return [answer(part, cache, tokens, places, look, lambda x: x @ out) for part in ids.split(list(chunks), dim=1)]
 
 
+def way_back(answer, ids, chunks, given):
+    """For `Case.ask`: the gradient of tables and matrices where the text is read at once, as in training."""
+    return pulled(lambda *given: steps(answer, ids, (ids.shape[1],), given), *given)
+
+
 def ids_after(answer, ids, chunks, given):
     """For `Case.ask`: the logits of each call, and the texts after all of them."""
     return steps(answer, ids, chunks, given), ids
@@ -215,6 +220,7 @@ NEXT = Exercise(
         Case(lambda: writer(1, (1, 1, 1), 4), "With one text and one token at a time it is wrong.", steps),
         Case(lambda: writer(2, (1, 3, 4, 3)), "Up to the last place of the table it is wrong.", steps),
         Case(writer, "The logits are right, and `ids` is not as it was before the call. Leave it as it is.", ids_after),
+        Case(writer, NO_GRADIENT, way_back),
         Case(lambda: writer(dtype=torch.float32), SINGLE, steps),
     ),
     stub=broken_next,

@@ -33,8 +33,8 @@ GREEDY = Exercise(
             all_written,
         ),
         Case(
-            lambda: (toys(6, ids=(3, 0)) + toys(6, ids=(0, 4)) + toys(4, end=-9.0, ids=(4, 1)), 4),
-            "With other ids for start and end, or another max_len, it is wrong: use the arguments.",
+            lambda: (toys(6, ids=(3, 0), state=(7,)) + toys(6, ids=(0, 4)) + toys(4, end=-9.0, ids=(4, 1)), 4),
+            "With another state, other ids for start and end or another max_len it is wrong: use the arguments.",
             all_written,
         ),
     ),
@@ -92,8 +92,8 @@ BEAM = Exercise(
         Case(lambda: (toys(20), 4, 1), "With width 1 a beam is greedy search, and yours is not.", all_written),
         Case(lambda: (toys(9), 3, 999), "A beam of 999 holds all sentences of three steps, the best too.", all_written),
         Case(
-            lambda: (toys(6, ids=(3, 0)) + toys(6, ids=(0, 4)), 3, 3),
-            "With other ids for start and end it is wrong: use the arguments.",
+            lambda: (toys(6, ids=(3, 0), state=(7,)) + toys(6, ids=(0, 4)), 3, 3),
+            "With another state, or other ids for start and end, it is wrong: use the arguments.",
             all_written,
         ),
     ),

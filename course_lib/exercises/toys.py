@@ -13,11 +13,12 @@ class Toy:
     """A model that has learned a random table: log-probabilities (V,) for everything that it may have read, V = 5.
 
     What it says hangs on its seed and on what was read, not on who asked before. `end` and `start` are added to the
-    logits of these two tokens: with the usual ones it ends early and never writes the start. `ids` are their numbers.
+    logits of these two tokens: with the usual ones it ends early and never writes the start. `ids` are their numbers,
+    and `state` is what it has read before anybody begins.
     """
 
-    def __init__(self, end: float = 0.5, start: float = -12.0, ids: tuple[int, int] = (START, END)):
-        self.start, self.end = ids
+    def __init__(self, end: float = 0.5, start: float = -12.0, ids: tuple[int, int] = (START, END), state=()):
+        self.state, (self.start, self.end) = state, ids
         self.seed, self.bonus, self.table = int(torch.randint(2**31, ())), {self.end: end, self.start: start}, {}
 
     def step(self, token: int, state: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
@@ -51,4 +52,4 @@ def tree(late_end: bool) -> Toy:
 
 def all_written(search: Callable, models: list[Toy], *more) -> Iterator[list[int]]:
     """For `Case.ask`: what a search writes with each model, as far as somebody asks."""
-    return (search(model.step, (), model.start, model.end, *more) for model in models)
+    return (search(model.step, model.state, model.start, model.end, *more) for model in models)
