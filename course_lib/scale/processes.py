@@ -7,6 +7,7 @@ weight, gradient and moment, and gathers a block's weights while it computes (Zh
 
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -80,9 +81,13 @@ def joined() -> Iterator[Here]:
     if world == 1:
         yield Here(0, 1, device)
         return
+    backend = f"cpu:gloo,{device.type}:nccl" if device.type == "cuda" else "gloo"
     try:
-        dist.init_process_group(f"cpu:gloo,{device.type}:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
-    except (RuntimeError, ValueError) as error:
+        on_one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(world)
+        store = _listening_here(rank, world) if on_one_machine else None
+        numbers = {"rank": rank, "world_size": world} if store else {}
+        dist.init_process_group(backend, store=store, timeout=PATIENCE, **numbers)
+    except (OSError, RuntimeError, ValueError) as error:
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         raise ConnectionError(f"The {world} processes could not meet at {address}: {first_line(error)}") from None
     try:
@@ -165,6 +170,20 @@ class Wishes:
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+
+
+def _listening_here(rank: int, world: int) -> dist.Store | None:
+    """Let gloo, and the store where they meet, listen to this machine alone; None where torchrun keeps that store.
+
+    PyTorch's own store listens on every network of the machine, and gloo on the one that the machine's name belongs to.
+    """
+    if loopback := [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]:  # on Linux, on macOS
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    place = ("127.0.0.1", int(os.environ["MASTER_PORT"]))
+    listening = socket.create_server(place).detach() if rank == 0 else None
+    return dist.TCPStore(*place, world, rank == 0, PATIENCE, master_listen_fd=listening)
 
 
 def _check_one_each(local: int) -> None:
