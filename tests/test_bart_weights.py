@@ -43,6 +43,11 @@ def test_what_ours_does_not_compute_is_refused():
 
     with pytest.raises(ValueError, match="nothing like scale_embedding"):
         from_bart(hugging_faces(scale_embedding=True))
+    untied = hugging_faces()
+    untied.lm_head.weight = nn.Parameter(untied.lm_head.weight + 1)
+    for theirs in (hugging_faces(tie_word_embeddings=False), untied):
+        with pytest.raises(ValueError, match="nothing like several tables of tokens"):
+            from_bart(theirs)
     theirs = hugging_faces()
     theirs.config.activation_function = "mish"
     with pytest.raises(ValueError, match="nothing like the activation 'mish'"):

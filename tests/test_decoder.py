@@ -52,6 +52,13 @@ def theirs(H, G, d, n_layers, d_ff, vocab_size=31, d_model=None, dtype=torch.flo
     return model
 
 
+def untied():
+    """A model whose read-out was exchanged, which its configuration does not say."""
+    model = theirs(1, 1, 2, 1, 2)
+    model.lm_head.weight = nn.Parameter(model.lm_head.weight + 1)
+    return model
+
+
 class Angles(nn.Module):
     """LlamaRotaryEmbedding in float64."""
 
@@ -253,6 +260,8 @@ def test_heads_that_are_not_shared_are_the_default():
         (lambda model: model([[1, 2]], cache=[]), ValueError, "a list of 2 dicts, one a block; got 0"),
         (lambda model: Decoder.from_hf(nn.Linear(2, 2)), TypeError, "LlamaForCausalLM; got Linear"),
         (lambda model: Decoder.from_hf(theirs(1, 1, 2, 1, 2, attention_bias=True)), ValueError, "no biases"),
+        (lambda model: Decoder.from_hf(theirs(1, 1, 3, 1, 2)), ValueError, r"no heads of odd width \(3\)"),
+        (lambda model: Decoder.from_hf(untied()), ValueError, "no untied weights"),
         (lambda model: Decoder.from_hf(theirs(1, 1, 2, 1, 2, hidden_act="gelu")), ValueError, "has no gelu"),
     ],
 )

@@ -116,6 +116,11 @@ def test_models_that_compute_otherwise_are_refused():
     for odd in ({"activation_function": "gelu"}, {"decoder_ffn_dim": 7}, {"position_embedding_type": "learned"}):
         with pytest.raises(ValueError, match="copies a model with ReLU, sine places"):
             DETR.from_hf(hugging_faces(0, **odd))
+    with pytest.raises(ValueError, match="set model.config.auxiliary_loss = False"):
+        DETR.from_hf(model := hugging_faces(0, auxiliary_loss=True))
+    model.config.auxiliary_loss = False
+    images = torch.rand(1, 3, 64, 64)
+    assert_close(DETR.from_hf(model)(images)[0], model(images).logits, atol=1e-3, rtol=0)
 
 
 # --- by the formulas

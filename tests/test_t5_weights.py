@@ -41,6 +41,12 @@ def test_something_else_is_refused():
         with pytest.raises(TypeError, match="copies a transformers T5ForConditionalGeneration"):
             from_t5(other)
     theirs = hugging_faces()
+    theirs.lm_head.weight = nn.Parameter(theirs.lm_head.weight + 1)
+    with pytest.raises(ValueError, match="one table of tokens, and lm_head.weight is another"):
+        from_t5(theirs)
+    with pytest.raises(ValueError, match="is_encoder_decoder=False"):
+        from_t5(hugging_faces(is_encoder_decoder=False))
+    theirs = hugging_faces()
     theirs.config.dense_act_fn = "mish"
     with pytest.raises(ValueError, match="knows the activations gelu_new, .*got 'mish'"):
         from_t5(theirs)

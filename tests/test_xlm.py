@@ -39,12 +39,41 @@ def test_hugging_faces_logits(tell, gelu):
     assert_close(ours.tokens.weight.grad, theirs.transformer.embeddings.weight.grad, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("padding", [2, 7])
+def test_without_a_mask_padding_is_found_as_hugging_face_finds_it(padding):
+    """XLM, XLM.from_hf: the default settings, with dropout of attention weights; a row with n other ids is n long."""
+    import transformers
+
+    sizes = {"vocab_size": 23, "emb_dim": 12, "n_layers": 2, "n_heads": 3, "n_langs": 3, "max_position_embeddings": 16}
+    theirs = transformers.XLMWithLMHeadModel(transformers.XLMConfig(**sizes, pad_token_id=padding)).eval().double()
+    for weight in theirs.parameters():
+        torch.nn.init.normal_(weight, std=0.3)
+    ours = XLM.from_hf(theirs)
+    assert theirs.config.attention_dropout > 0 and ours.padding == padding
+    ids = torch.randint(8, 23, (5, 9))
+    ids[1, 6:] = ids[2, 0] = ids[3, 4] = padding  # behind, in front, in the middle
+    ids[4] = torch.cat([ids[4, :3], torch.full((6,), padding)])
+    languages = torch.tensor([[0] * 4 + [1] * 5]).expand(5, -1)
+    for told in ({}, {"langs": languages, "position_ids": places_of(languages)}):
+        logits = ours.read_out(ours(ids, told.get("langs")))
+        assert_close(logits, theirs(ids, **told).logits, atol=1e-5, rtol=1e-5)
+    mask = torch.rand(5, 9) < 0.8
+    logits = ours.read_out(ours(ids, mask=mask))
+    assert_close(logits, theirs(ids, attention_mask=mask.long()).logits, atol=1e-5, rtol=1e-5)
+    plain = XLM(ours.config).double().eval()  # one that knows no padding takes every token
+    assert plain.padding is None
+    plain.load_state_dict(ours.state_dict())
+    assert_close(plain(ids), plain(ids, mask=torch.ones_like(ids).bool()))
+
+
 def test_what_xlm_does_not_compute_is_refused():
     import transformers
 
     sizes = {"vocab_size": 23, "emb_dim": 12, "n_layers": 1, "n_heads": 3, "max_position_embeddings": 16}
     with pytest.raises(ValueError, match="sinusoidal_embeddings"):
         XLM.from_hf(transformers.XLMWithLMHeadModel(transformers.XLMConfig(**sizes, sinusoidal_embeddings=True)))
+    with pytest.raises(ValueError, match="nothing like a read-out of its own"):
+        XLM.from_hf(transformers.XLMWithLMHeadModel(transformers.XLMConfig(**sizes, tie_word_embeddings=False)))
     with pytest.raises(TypeError, match="XLMWithLMHeadModel"):
         XLM.from_hf(transformers.XLMModel(transformers.XLMConfig(**sizes)))
 

@@ -13,7 +13,7 @@ SIZES = {"vocab_size": 23, "emb_dim": 12, "n_layers": 2, "n_heads": 3, "n_langs"
 
 
 def hugging_faces(**how):
-    return transformers.XLMWithLMHeadModel(transformers.XLMConfig(**SIZES, attention_dropout=0.0, **how)).eval()
+    return transformers.XLMWithLMHeadModel(transformers.XLMConfig(**SIZES, **how)).eval()
 
 
 @pytest.mark.parametrize("tell", [True, False])
@@ -44,3 +44,13 @@ def test_what_computes_something_else_is_refused(odd):
     config = hugging_faces().config.to_dict() | {odd: True}
     with pytest.raises(ValueError, match=odd):
         from_xlm(config, {})
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_a_read_out_of_its_own_is_refused(said):
+    """Whether its configuration says so or not."""
+    theirs = hugging_faces(tie_word_embeddings=not said)
+    if not said:
+        theirs.pred_layer.proj.weight = nn.Parameter(torch.randn(23, 12))
+    with pytest.raises(ValueError, match="nothing like a read-out of its own"):
+        XLM.from_hf(theirs)

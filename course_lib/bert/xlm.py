@@ -52,14 +52,17 @@ def places_of(languages: Tensor) -> Tensor:
 class XLM(Bert):
     """A `Bert` whose places begin anew with each language, with the read-out of masked words.
 
-    ids, languages (B, T), all 0 where None; mask bool (B, T) -> the states of the last layer (B, T, D). tell: whether a
-    vector of its language is added to each token (XLM); XLM-R leaves it out (Conneau et al., 2020, section 3).
+    ids, languages (B, T); mask bool (B, T) -> the states of the last layer (B, T, D). tell: whether a vector of its
+    language is added to each token (XLM); XLM-R leaves it out (Conneau et al., 2020, section 3), and so it is where
+    languages is None, for rows of one language each.
+    padding: the id of the padding token, or None if every token counts. With it, and without a mask, a row is as long
+    as it has other tokens, and the states at padding are zeros: Hugging Face's rules.
     config: its n_segments is the number of languages. `read_out` gives logits over all tokens of all languages.
     """
 
-    def __init__(self, config: BertConfig, tell: bool = True):
+    def __init__(self, config: BertConfig, tell: bool = True, padding: int | None = None):
         super().__init__(config)
-        self.tell, self.bias = tell, nn.Parameter(torch.zeros(config.vocab_size))
+        self.tell, self.padding, self.bias = tell, padding, nn.Parameter(torch.zeros(config.vocab_size))
         if not tell:
             self.segments = None
 
@@ -70,16 +73,17 @@ class XLM(Bert):
     def layers(self, ids: Tensor, languages: Tensor | None = None, mask: Tensor | None = None) -> list[Tensor]:
         """What every layer makes of the rows: h_0 ... h_L, each (B, T, D); arguments as for the model itself."""
         ids = token_ids("ids", ids, self.tokens, shortest=1)
-        languages = torch.zeros_like(ids) if languages is None else languages
         check_shapes("XLM", ids=(ids, "int B T"), languages=(languages, "int B T"), mask=(mask, "bool B T"))
         _check_length(self, ids)
-        x = self.tokens(ids) + self.places(self.places_of(languages))  # (B, T, D)
-        if self.tell:
+        if mask is None and self.padding is not None:
+            mask = torch.arange(ids.shape[1], device=ids.device) < (ids != self.padding).sum(dim=1, keepdim=True)
+        x = self.tokens(ids) + self.places(self.places_of(torch.zeros_like(ids) if languages is None else languages))
+        if self.tell and languages is not None:
             x = x + self.segments(token_ids("languages", languages, self.segments))
         found = [self.dropout(self.norm(x))]
         for block in self.blocks:
             found.append(block(found[-1], mask))
-        return found
+        return found if self.padding is None else [states * mask[..., None] for states in found]
 
     def read_out(self, states: Tensor) -> Tensor:
         """Logits by the table of tokens once more: (..., D) -> (..., V)."""
@@ -89,11 +93,14 @@ class XLM(Bert):
     def from_hf(cls, model: nn.Module) -> "XLM":
         """Our XLM with the weights of Hugging Face's XLMWithLMHeadModel: the same logits.
 
-        Raises TypeError for another model, ValueError for one that computes what ours does not.
+        Theirs numbers its places anew only if it is handed position_ids=places_of(languages). In training it may drop
+        attention weights too, ours never does. Raises TypeError for another model, ValueError for one that computes
+        what ours does not.
         """
         check_class("XLMWithLMHeadModel", model)
         sizes, tell, weights = from_xlm(model.config.to_dict(), model.state_dict())
-        return filled(lambda sizes, _: cls(BertConfig(**sizes), tell), sizes, weights).train(model.training)
+        padding = model.transformer.pad_index
+        return filled(lambda sizes, _: cls(BertConfig(**sizes), tell, padding), sizes, weights).train(model.training)
 
 
 def sentence_vectors(model: XLM, ids: Tensor, languages: Tensor, mask: Tensor, layer: int = -1) -> Tensor:

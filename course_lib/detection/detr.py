@@ -247,6 +247,7 @@ def _check_copied(model):
     if not isinstance(model, DetrForObjectDetection):
         raise TypeError(f"DETR.from_hf copies a transformers.DetrForObjectDetection; got {type(model).__name__}.")
     theirs = model.config
+    _check_decoder(theirs)
     same = theirs.encoder_ffn_dim == theirs.decoder_ffn_dim
     same = same and theirs.encoder_attention_heads == theirs.decoder_attention_heads
     if theirs.activation_function != "relu" or theirs.position_embedding_type != "sine" or not same:
@@ -255,3 +256,11 @@ def _check_copied(model):
             "decoder."
         )
     return theirs
+
+
+def _check_decoder(theirs) -> None:
+    if theirs.auxiliary_loss:
+        raise ValueError(
+            "With auxiliary_loss=True Hugging Face's decoder norms its states between the blocks too, which neither the "
+            "paper's nor this one does. For published weights set model.config.auxiliary_loss = False first."
+        )

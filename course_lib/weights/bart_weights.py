@@ -80,6 +80,10 @@ def _check_bart(model: nn.Module) -> None:
     strange = [f"{part} of the encoder's and another of the decoder's" for part in strange]
     if config.scale_embedding:
         strange.append("scale_embedding")
+    parts = model.state_dict()
+    copies = [part for name, part in parts.items() if "embed_tokens" in name or name == "lm_head.weight"]
+    if not config.tie_word_embeddings or not all(part.equal(parts[TABLE]) for part in copies):
+        strange.append("several tables of tokens (tie_word_embeddings=False)")
     if config.activation_function not in HF_ACTIVATIONS:
         strange.append(f"the activation {config.activation_function!r}")
     if strange:

@@ -122,8 +122,10 @@ def _check_llama(model: nn.Module) -> None:
     config = getattr(model, "config", None)
     if getattr(config, "model_type", None) != "llama" or not hasattr(model, "lm_head"):
         raise TypeError(f"Decoder.from_hf copies a transformers LlamaForCausalLM; got {type(model).__name__}.")
+    parts, tied = model.state_dict(), config.tie_word_embeddings
     other = {
-        "untied weights": not config.tie_word_embeddings,
+        "untied weights": not (tied and parts["lm_head.weight"].equal(parts["model.embed_tokens.weight"])),
+        f"heads of odd width ({config.head_dim})": config.head_dim % 2,
         "biases": config.attention_bias or config.mlp_bias,
         f"{config.hidden_act}": config.hidden_act != "silu",
         "stretched places": config.rope_parameters["rope_type"] != "default",

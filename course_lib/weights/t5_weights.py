@@ -52,7 +52,7 @@ def from_t5(model: nn.Module) -> tuple[dict, dict[str, Tensor]]:
     _check_t5(model)
     config = model.config
     sizes = {ours: getattr(config, theirs) for ours, theirs in T5_SIZES}
-    tied = getattr(config, "scale_decoder_outputs", False)  # mT5 has no such field: it is of version 1.1
+    tied = _tied(config)
     sizes |= {"gated": config.is_gated_act, "tied": tied, "activation": HF_ACTIVATIONS[config.dense_act_fn]}
     weights = {}
     for name, part in model.state_dict().items():
@@ -70,6 +70,11 @@ def from_t5(model: nn.Module) -> tuple[dict, dict[str, Tensor]]:
         else:
             weights[name] = part
     return sizes, weights
+
+
+def _tied(config) -> bool:
+    """Whether the read-out is the table of tokens: in the first version alone, and mT5 is of version 1.1."""
+    return config.model_type == "t5" and config.scale_decoder_outputs
 
 
 def _ours(name: str, gated: bool) -> str:
@@ -90,3 +95,12 @@ def _check_t5(model: nn.Module) -> None:
         raise TypeError(f"T5.from_hf copies a transformers T5ForConditionalGeneration; got {type(model).__name__}.")
     if config.dense_act_fn not in HF_ACTIVATIONS:
         raise ValueError(f"T5 knows the activations {', '.join(HF_ACTIVATIONS)}; got {config.dense_act_fn!r}.")
+    if not config.is_encoder_decoder:
+        raise ValueError(
+            "With is_encoder_decoder=False Hugging Face's decoder keeps its own keys and those of the source in one "
+            "cache, and computes something else: this model cannot be copied."
+        )
+    parts = model.state_dict()
+    copies = [name for name in parts if "embed_tokens" in name or name == "lm_head.weight" and _tied(config)]
+    if other := [name for name in copies if not parts[name].equal(parts["shared.weight"])]:
+        raise ValueError(f"T5 has one table of tokens, and {other[0]} is another: this model cannot be copied.")

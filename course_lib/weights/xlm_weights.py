@@ -38,6 +38,7 @@ def from_xlm(config: dict, weights: dict[str, Tensor]) -> tuple[dict, bool, dict
     Raises ValueError for what `XLM` does not compute.
     """
     _check_config(config)
+    _check_table(config, weights)
     sizes = {ours: config[theirs] for ours, theirs in XLM_SIZES} | {"pooler": False}
     sizes["activation"] = "gelu" if config["gelu_activation"] else "relu"
     found = {ours: weights[theirs].clone() for ours, theirs in _names(config["n_layers"], weights)}
@@ -61,7 +62,13 @@ def _names(n_layers: int, weights: dict[str, Tensor]) -> list[tuple[str, str]]:
 
 def _check_config(config: dict) -> None:
     strange = [name for name in ("causal", "asm", "is_decoder", "sinusoidal_embeddings") if config.get(name)]
-    if config.get("attention_dropout", 0) != 0:
-        strange.append("attention_dropout")
     if strange:
         raise ValueError(f"XLM has nothing like {', '.join(strange)}: this model cannot be copied.")
+
+
+def _check_table(config: dict, weights: dict[str, Tensor]) -> None:
+    table, readout = (weights.get(f"{name}.weight") for name in ("transformer.embeddings", "pred_layer.proj"))
+    if not config.get("tie_word_embeddings", True) or readout is not None and not readout.equal(table):
+        raise ValueError(
+            "XLM has nothing like a read-out of its own (tie_word_embeddings=False): this model cannot be copied."
+        )
