@@ -37,6 +37,20 @@ def test_a_word_is_the_mean_of_its_pieces():
     assert not table.grad[0].any() and table.grad[1:6].all()
 
 
+def test_a_state_holds_the_words_and_the_answers_too():
+    """LearnedSearch: saved, and loaded into one that spells otherwise, it answers as before."""
+    model = searching()
+    other = LearnedSearch(
+        Retriever(SPELLING.flip(0), 8, 6, 5), Reader(SPELLING.flip(0), 8, 6, ANSWERS.flip(0), 4)
+    ).double()  # fmt: skip
+    assert not torch.equal(other.reader.answers, ANSWERS)
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other.reader.answers, ANSWERS) and torch.equal(other.retriever.passage.words.spelling, SPELLING)
+    asked, known = sentences(2, 5), sentences(4, 4, 1)
+    for one, another in zip(model(asked, known), other(asked, known), strict=True):
+        assert torch.equal(one, another)
+
+
 def test_a_tower_is_a_weighted_mean_and_sees_no_padding():
     """Tower: word by word as the formula has it; longer padding changes nothing; its words' order does not count."""
     tower = searching().retriever.question

@@ -33,7 +33,7 @@ class SpelledWords(nn.Module):
         check_shapes("SpelledWords", spelling=(spelling, "int64 words G"))
         check_sizes("SpelledWords", n_rows=n_rows, d_model=d_model)
         _check_spelling(spelling, n_rows)
-        self.register_buffer("spelling", spelling, persistent=False)
+        self.register_buffer("spelling", spelling)
         self.table = nn.Embedding(n_rows, d_model, padding_idx=0)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class Reader(nn.Module):
         super().__init__()
         check_sizes("Reader", max_len=max_len, answers=len(answers))
         self.words = SpelledWords(spelling, n_rows, d_model)
-        self.register_buffer("answers", answers, persistent=False)
+        self.register_buffer("answers", answers)
         self.places = nn.Parameter(torch.zeros(max_len, d_model))
         self.w_q, self.w_k, self.w_x = (nn.Linear(d_model, d_model) for _ in range(3))
         self.norm_1, self.norm_2 = LayerNorm(d_model), LayerNorm(d_model)
