@@ -94,8 +94,8 @@ def gaps_against_copies():
 
 
 @finding(
-    "One wrong letter costs a model that reads bytes at most 15 points of correct dates, and one that reads subwords 60 "
-    "or more",
+    "One wrong letter costs a model that reads bytes at most 15 points of correct dates, and one that reads subwords "
+    "60 or more",
     chance=NOTHING,
 )
 def bytes_bear_typing_errors():
