@@ -261,6 +261,6 @@ def _check_copied(model):
 def _check_decoder(theirs) -> None:
     if theirs.auxiliary_loss:
         raise ValueError(
-            "With auxiliary_loss=True Hugging Face's decoder norms its states between the blocks too, which neither the "
-            "paper's nor this one does. For published weights set model.config.auxiliary_loss = False first."
+            "With auxiliary_loss=True Hugging Face's decoder norms its states between the blocks too, which the "
+            "paper's does not, nor this one. For published weights set model.config.auxiliary_loss = False first."
         )
