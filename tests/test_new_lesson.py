@@ -3,6 +3,7 @@
 It is lesson 98, in a copy of the course, so that nothing may count on how many lessons there are.
 """
 
+import ast
 import json
 import re
 import shutil
@@ -228,9 +229,20 @@ GOOD = {"number": "93", "slug": "outlines", "folder": "recurrent", "title": "Box
     ({"slug": "vit_attention"}, "course_lib/exercises/vit_attention.py is there already, and nothing is written over"),
     ({"slug": "lstm"}, "course_lib/recurrent/lstm.py is there already, and nothing is written over"),
     ({"slug": "heads"}, "another lesson asks my_heads already: choose another slug."),
+    ({"slug": "row"}, "the files of a new lesson, or Python, use the name row for something else"),
+    ({"slug": "x"}, "the files of a new lesson, or Python, use the name x for something else"),
+    ({"slug": "torch"}, "the files of a new lesson, or Python, use the name torch for something else"),
+    ({"slug": "round"}, "the files of a new lesson, or Python, use the name round for something else"),
+    ({"slug": "bert_again"}, "files that begin with a lesson's slug are its own, so bert_again and bert would be"),
+    ({"slug": "masked"}, "files that begin with a lesson's slug are its own, so masked and masked_images would be"),
+    ({"slug": "lstm_step"}, "the folder recurrent has a lstm_step already: choose another slug."),
     ({"folder": "sound"}, "the shelf has no folder 'sound': say one of inputs, text, "),
     ({"folder": ""}, "the shelf has no folder '': say one of inputs, text, "),
     ({"title": " "}, "a lesson has a TITLE and asks one QUESTION, which ends with a question mark"),
+    ({"title": "a\udcff"}, "the TITLE holds what cannot be printed, or is no text in UTF-8; got 'a\\udcff'."),
+    ({"question": "a\x1b[1mb?"}, "the QUESTION holds what cannot be printed, or is no text in UTF-8; got 'a\\x1b"),
+    ({"question": "This | that?"}, "the QUESTION stands in tables, headings and links, where | means something: leave"),
+    *(({"title": f"A {odd} b"}, f"the TITLE stands in tables, headings and links, where {odd} ") for odd in "`$*<[\\"),
     ({"question": "What is where"}, "a lesson has a TITLE and asks one QUESTION, which ends with a question mark"),
     ({"question": "Why" * 40 + "?"}, "a lesson has a TITLE and asks one QUESTION, which ends with a question mark"),
 ])  # fmt: skip
@@ -239,6 +251,18 @@ def test_what_cannot_be_begun_is_refused_in_a_sentence(wrong, sentence, capsys, 
     assert new_lesson.main([f"--{key}={value}" for key, value in (GOOD | wrong).items()]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"Nothing was written: {sentence}") and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("title", ["--question=No?", "- 10 #", 'It\'s "so" "here"', "Größe & 大きさ", "'" * 99])
+def test_an_unusual_title_comes_back_as_it_was(title, monkeypatch, capsys):
+    begun = []
+    monkeypatch.setattr(new_lesson, "begin", lambda lesson: begun.append(lesson) or [])
+    words = GOOD | {"title": f"  {title}\n"}
+    assert new_lesson.main([f"--{key}={value}" for key, value in words.items()]) == 0
+    [lesson] = begun
+    assert lesson.title == title and ast.literal_eval(new_lesson._quoted(title)) == title
+    cells = nbformat.reads(new_lesson._text("notebook", lesson, "recurrent"), 4).cells
+    assert cells[0].source.startswith(f"# 93 · {title}\n\n**What is where?**")
 
 
 def test_a_full_folder_takes_no_more(tmp_path):

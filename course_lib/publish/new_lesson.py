@@ -7,6 +7,7 @@ names what is left, and no reader, page or check of the whole course meets the l
 
 import argparse
 import ast
+import builtins
 import keyword
 import re
 import sys
@@ -23,6 +24,7 @@ from course_lib.publish.normalise import as_text, normalise
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = Path(__file__).with_name("templates") / "lesson"
 LONGEST_SLUG = 24
+NOT_PLAIN = "|`$*<>[]\\"  # mean something in a table, a heading, a link or a formula
 MARK = "TO BE WRITTEN"
 CELL = re.compile(r"^%% (\S+) (markdown|code) (\S+) ?(.*)$", re.MULTILINE)
 IMPORT = re.compile(r"from course_lib\S* import (?:\([^)]*\)|[^(\n]*)\n")
@@ -79,14 +81,42 @@ def refused(lesson: Lesson, folder: str, root: Path = ROOT) -> str:
         return f"the shelf has no folder {folder!r}: say one of {', '.join(SHELF)}."
     if len(list((root / "course_lib" / folder).glob("[!_]*.py"))) >= limits.FOLDER_FILES:
         return f"the folder {folder} holds {limits.FOLDER_FILES} files, as many as one may: choose or make another."
+    for name, words in (("TITLE", lesson.title), ("QUESTION", lesson.question)):
+        if not words.isprintable():
+            return f"the {name} holds what cannot be printed, or is no text in UTF-8; got {words!r}."
+        if odd := [letter for letter in NOT_PLAIN if letter in words]:
+            return f"the {name} stands in tables, headings and links, where {odd[0]} means something: leave it out."
     if not lesson.title or not lesson.question.endswith("?") or max(map(len, (lesson.title, lesson.question))) > 100:
         return "a lesson has a TITLE and asks one QUESTION, which ends with a question mark; 100 letters at most each."
     if there := [path for path in files_of(lesson).values() if (root / path).exists()]:
         return f"{there[0]} is there already, and nothing is written over: choose another slug."
+    if slug in _exported((root / "course_lib" / folder / "__init__.py").read_text(encoding="utf-8")):
+        return f"the folder {folder} has a {slug} already: choose another slug."
+    for one in LISTED:
+        if slug.startswith(f"{one.slug}_") or one.slug.startswith(f"{slug}_"):
+            return f"files that begin with a lesson's slug are its own, so {slug} and {one.slug} would be mixed up."
+    if slug in names_taken():
+        return f"the files of a new lesson, or Python, use the name {slug} for something else: choose another slug."
     names = {one.name for one in all_exercises()} | {one.key for one in all_quizzes()}
     if clash := names & {f"my_{slug}", f"what_is_{slug}"}:
         return f"another lesson asks {clash.pop()} already: choose another slug."
     return ""
+
+
+def names_taken() -> set[str]:
+    """The names that a lesson's slug cannot have: Python's own, and those that the files of a new lesson use."""
+    free = "the_slug_of_a_lesson"
+    lesson = Lesson(99, free, "Title", "Question?", (f"{SHELF[-1]}/{free}.py",), to_be_written=True)
+    found = set(dir(builtins))
+    for path in TEMPLATES.glob("*.txt"):
+        text = _text(path.name.partition(".")[0], lesson, SHELF[-1])
+        if path.name == "notebook.txt":
+            cells = nbformat.reads(text, 4).cells
+            text = "\n".join(cell.source.replace("%", "# %") for cell in cells if cell.cell_type == "code")
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.keyword):  # what another function calls its argument is free
+                found |= {getattr(node, part, None) or "" for part in ("id", "arg", "name", "asname")}
+    return {name for name in found if free not in name}
 
 
 def begin(lesson: Lesson, root: Path = ROOT) -> list[Path]:
@@ -139,13 +169,19 @@ def with_export(source: str, folder: str, name: str) -> str:
     exported = next((node for node in tree.body if _assigns(node, "__all__")), None)
     if exported is None:
         return source  # a folder that hands nothing on
-    names = sorted([*ast.literal_eval(exported.value), name])
+    names = sorted([*_exported(source), name])
     lines[exported.lineno - 1 : exported.end_lineno] = ["__all__ = [", *(f'    "{one}",' for one in names), "]"]
     module = f"course_lib.{folder}.{name}"
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     later = [node.lineno for node in imports if node.module > module]
     line = later[0] - 1 if later else max((node.end_lineno for node in imports), default=exported.lineno - 1)
     return "\n".join([*lines[:line], f"from {module} import {name}", *lines[line:]]) + "\n"
+
+
+def _exported(source: str) -> list[str]:
+    """The names in the __all__ of a folder's __init__; none where it hands nothing on."""
+    exported = next((node for node in ast.parse(source).body if _assigns(node, "__all__")), None)
+    return ast.literal_eval(exported.value) if exported else []
 
 
 def _assigns(node, name):
@@ -157,9 +193,8 @@ def _quoted(value):
         return f"({', '.join(map(_quoted, value))},)"
     if not isinstance(value, str):
         return str(value)
-    if '"' in value and "'" not in value:
-        return repr(value)  # as the formatter has it: quotes that need no escape
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    quote = "'" if value.count('"') > value.count("'") else '"'  # as the formatter has it: with fewer escapes
+    return quote + value.replace("\\", "\\\\").replace(quote, f"\\{quote}") + quote
 
 
 def _text(kind, lesson, folder):
