@@ -315,6 +315,23 @@ def test_check_comes_back_from_a_loop_without_end(answer, place, silence):
     assert time.monotonic() - started < 10
 
 
+def test_a_right_answer_is_right_on_a_busy_machine_too():
+    """Who sleeps has not had the processor, as on a machine that is busy with other programs."""
+
+    def late(x):
+        time.sleep(0.25)
+        return 2 * x
+
+    def working(x):
+        until = time.thread_time() + 1
+        while time.thread_time() < until:
+            pass
+        return 2 * x
+
+    assert judge(SLOW, late).kind == "passed"
+    assert judge(SLOW, working).kind == "unfinished"
+
+
 def test_what_is_ended_leaves_no_thread_and_says_nothing(capfd):
     before = set(threading.enumerate())
     judge(SLOW, sleepless)

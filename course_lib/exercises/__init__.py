@@ -42,7 +42,7 @@ class Exercise:
     stub      what the notebook holds before the student starts
     value     True where the answer is a value (a prediction), not a function
     in_place  True where the function is asked to change its arguments, and may return nothing
-    seconds   time that the whole check may take
+    seconds   time that the whole check may take on a machine that is not busy
 
     Neither a case nor a check need look for these, the course does it for every exercise: the function stops with an
     error, takes other arguments than the solution, returns nothing or a NumPy array, changes its inputs, never ends.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 GRACE = 1.0  # seconds that code whose time is up is given to end
+BUSY = 2  # times as many seconds, where other programs keep the processor busy
 
 
 class OutOfTime(SystemExit):
@@ -20,10 +21,11 @@ class OutOfTime(SystemExit):
 def within(seconds: float, run: Callable[[], Any]) -> Any:
     """What `run()` returns or raises; raises OutOfTime when it has not ended after `seconds`, whatever Python it runs.
 
-    It runs in a thread of its own, so that the caller comes back in any case, and hears an interrupt. When its time is
-    up, or the student interrupts, it is ended between two Python steps. Code that swallows even that is left running,
-    and OutOfTime says so. A single call into C that never ends and holds the interpreter (`sum(range(10**12))`) lets
-    nobody in: no thread can end it.
+    Where others have the processor meanwhile, it gets up to BUSY times as long: a busy machine makes no right answer
+    wrong. It runs in a thread of its own, so that the caller comes back in any case, and hears an interrupt. When its
+    time is up, or the student interrupts, it is ended between two Python steps. Code that swallows even that is left
+    running, and OutOfTime says so. A single call into C that never ends and holds the interpreter
+    (`sum(range(10**12))`) lets nobody in: no thread can end it.
     """
     came, over = [], threading.Event()
 
@@ -36,10 +38,12 @@ def within(seconds: float, run: Callable[[], Any]) -> Any:
 
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
-    until = time.monotonic() + seconds
+    started, used = time.monotonic(), time.process_time()
     try:
-        while not over.is_set() and (left := until - time.monotonic()) > 0:
-            over.wait(min(left, 0.1))  # in short waits: on Windows an interrupt is heard only between two of them
+        while not over.is_set() and (passed := time.monotonic() - started) < BUSY * seconds:
+            if passed >= seconds and time.process_time() - used >= seconds / 2:
+                break
+            over.wait(min(seconds / 4, 0.1))  # in short waits: on Windows an interrupt is heard only between two
         late = not over.is_set()
     finally:
         ended = _ended(worker, over)
