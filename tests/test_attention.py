@@ -124,6 +124,33 @@ def test_a_fully_masked_row_has_no_weight_no_gradient_and_no_nan(dtype):
     assert_close(weights[0, [0, 2]].sum(-1), torch.ones(2, dtype=dtype))
 
 
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_a_bias_of_minus_infinity_hides_as_a_mask_does(dtype, masked):
+    """attend: in value and gradient, where it hides a whole row too, alone or together with a mask."""
+    q, k, v, bias = (torch.randn(2, 3, n, dtype=dtype, requires_grad=True) for n in (4, 4, 4, 3))
+    hidden = torch.zeros(2, 3, 3, dtype=torch.bool)
+    hidden[0, 1] = hidden[1] = hidden[0, 2, 1] = True
+    mask = torch.ones(2, 3, 3, dtype=torch.bool)
+    if masked:
+        mask[0, 2, 0] = mask[1, 0] = False
+        hidden[1, 1, 1] = False
+        mask[1, 1, 1] = False  # what the bias leaves the mask hides
+    leaves = (q, k, v, bias)
+    with torch.autograd.detect_anomaly(check_nan=True):
+        found = attend(q, k, v, mask if masked else None, bias.masked_fill(hidden, -math.inf))
+        grads = torch.autograd.grad(sum(part.square().sum() for part in found), leaves)
+    wanted = attend(q, k, v, mask & ~hidden, bias)
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.equal(one, other)
+    wanted = torch.autograd.grad(sum(part.square().sum() for part in wanted), leaves)
+    for one, other in zip(grads, wanted, strict=True):
+        assert torch.equal(one, other)
+    assert not found[0][0, 1].any() and not found[0][1].any() and not grads[0][1].any() and not grads[3][hidden].any()
+    assert attend(q, k, v, None, torch.full((3, 3), math.nan, dtype=dtype))[0].isnan().all()
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_an_allowed_score_at_the_types_minimum_is_still_allowed(dtype):
     """What the mask hides gets nothing of it, however low what it leaves: these rows share theirs equally."""

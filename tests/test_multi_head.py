@@ -1,5 +1,7 @@
 """attention/multi_head.py: equal to PyTorch's in values and gradients, heard or not; masks; a cache; bad input."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -230,6 +232,41 @@ def test_a_bias_of_each_text_its_own_is_added_too():
         q, k, v = (layer.split(part(x)) for part in (layer.w_q, layer.w_k, layer.w_v))
         wanted = attend(q, k, v, causal_mask(5), bias)[0].transpose(1, 2).flatten(2) @ layer.w_o.weight.T
         assert_close(layer(x, causal=True), wanted, atol=1e-12, rtol=0)
+
+
+@exact_or_not
+@pytest.mark.parametrize("shape", [(5, 5), (4, 5, 5), (1, 5, 5), (2, 1, 5, 5), (2, 4, 5, 5), (1, 5)], ids=str)
+@pytest.mark.parametrize("kind", ["none", "padding", "causal"])
+def test_a_bias_of_minus_infinity_hides_heard_or_not(kind, shape, dtype):
+    """What it hides may be anything; a query to which it leaves nothing, by any head, gets zeros and learns nothing."""
+    torch.manual_seed(0)
+    hidden = torch.rand(shape) < 0.4
+    hidden[..., -1, :] = True  # the last query, or all, is shown nothing
+    x, bias = drawn(2, 5, 8, dtype=dtype), torch.randn(shape, dtype=dtype).requires_grad_()
+    layer = MultiHead(8, 4, position_bias=lambda queries, keys: bias.masked_fill(hidden, -math.inf)).to(dtype)
+    for part in layer.parameters():
+        nn.init.normal_(part, std=8**-0.5)
+    mask = None if kind != "padding" else torch.tensor([[True] * 5, [True, True, False, False, False]])
+    leaves = [x, bias, *layer.parameters()]
+    silent = layer(x, mask=mask, causal=kind == "causal")
+    with capture(layer, "weights"):
+        recorded = layer(x, mask=mask, causal=kind == "causal")
+    seen = (~hidden).expand(2, 4, 5, 5) & (True if mask is None else mask[:, None, None])
+    seen = seen.tril() if kind == "causal" else seen
+    empty = ~seen.any(-1).any(1)  # (B, T)
+    found = []
+    for out in (silent, recorded):
+        assert out.isfinite().all() and empty[:, -1].all() and not out[empty].any()
+        assert empty.all() or out[~empty].abs().min() > 0
+        found.append([out, *torch.autograd.grad(out.square().sum() + out.sum(), leaves)])
+    for one, other in zip(*found, strict=True):
+        assert_close(one, other, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+    assert not found[0][2][hidden].any()
+
+
+def test_a_bias_that_half_precision_takes_for_minus_infinity_leaves_no_nan():
+    layer = MultiHead(8, 4, position_bias=lambda queries, keys: torch.full((5, 5), torch.finfo(torch.float32).min))
+    assert layer.bfloat16()(torch.randn(2, 5, 8, dtype=torch.bfloat16)).isfinite().all()
 
 
 def test_without_biases_it_is_the_papers_and_torchs_without():

@@ -37,14 +37,16 @@ def attend(
 
     q (..., T_q, d), k (..., T_k, d), v (..., T_k, d_v), mask bool and bias real, each broadcast to (..., T_q, T_k) or
     None -> out (..., T_q, d_v), weights (..., T_q, T_k). A `padding_mask` (B, T_k) needs a dimension for the queries:
-    mask[:, None]. A query that may attend to nothing gets zeros. Raises ValueError for shapes that do not match,
-    TypeError for whole numbers and for a bias that is a mask.
+    mask[:, None]. A bias of -infinity hides a key, as the mask does. A query that may attend to nothing gets zeros.
+    Raises ValueError for shapes that do not match, TypeError for whole numbers and for a bias that is a mask.
     """
     check_shapes("attend", q=(q, "... T_q d"), k=(k, "... T_k d"), v=(v, "... T_k d_v"))
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (..., T_q, T_k)
     if bias is not None:
         _check_fits("bias", bias, scores)
-        scores = scores + bias
+        _check_scores(scores, mask)
+        shown = bias != -math.inf
+        scores, mask = scores + bias, shown if mask is None else mask & shown
     weights = masked_softmax(scores, mask)
     return weights.to(v.dtype) @ v, weights  # (..., T_q, d_v), (..., T_q, T_k)
 

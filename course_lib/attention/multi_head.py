@@ -23,7 +23,8 @@ class MultiHead(nn.Module):
     d_k and d_v are d_model / n_heads where None; bias: whether the four linear layers have one. What others vary:
     n_kv_heads: so many keys and values, each shared by H / G heads (Ainslie et al., 2023, section 2.2), H where None;
     turn: (q or k, their places) -> as q or k, turned (`rotate`);
-    position_bias: (places of queries, of keys) -> real, to fit (B, H, T_q, T_k), added to the scores (`RelativeBias`);
+    position_bias: (places of queries, of keys) -> real, to fit (B, H, T_q, T_k), added to the scores (`RelativeBias`),
+    where -infinity hides a key;
     window: how many places a query may look back over, its own among them, and as many ahead unless causal.
 
     x (B, T_q, D) asks; memory m (B, T_k, D), or x itself where None, is looked at; mask bool (B, T_k), the places that
@@ -37,6 +38,8 @@ class MultiHead(nn.Module):
     derivatives PyTorch refuses for the kernel; `attend` has them, which works under `torch.func` (hessian ...) too.
     Raises ValueError or TypeError, in words, for sizes, shapes, masks, places and caches that do not fit.
     """
+
+    takes_memory = True
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class MultiHead(nn.Module):
         allowed = None if triangle else _allowed(mask, causal, self.window, q, k)
         out = self.heads(q, k, v, allowed, triangle, bias)  # (B, H, T_q, d_v)
         out = self.w_o(out.transpose(1, 2).flatten(2))  # (B, T_q, D): the heads side by side
-        return out if mask is None else out.masked_fill(~allowed.any(dim=-1).transpose(1, 2), 0)
+        return out if mask is None and bias is None else out.masked_fill(~_sees(allowed, bias), 0)
 
     def split(self, x: Tensor, n_heads: int | None = None) -> Tensor:
         """Cut the width into heads, H of them where None: (B, T, H * d) -> (B, H, T, d)."""
@@ -113,9 +116,13 @@ class MultiHead(nn.Module):
         if mask is not None:
             # PyTorch does not say what a row of nothing gives: let it see all, `forward` strikes it out.
             mask = mask | ~mask.any(dim=-1, keepdim=True)
-        mask = mask if bias is None else _as_numbers(mask, bias.to(q.dtype))
         shared = self.n_kv_heads < self.n_heads
-        return scaled_dot_product_attention(q, k, v, mask, is_causal=causal, enable_gqa=shared)
+        if bias is None:
+            return scaled_dot_product_attention(q, k, v, mask, is_causal=causal, enable_gqa=shared)
+        numbers = _as_numbers(mask, bias.to(q.dtype))
+        empty = (numbers == -math.inf).all(dim=-1, keepdim=True)
+        out = scaled_dot_product_attention(q, k, v, numbers.masked_fill(empty, 0), enable_gqa=shared)
+        return out.masked_fill(empty, 0)
 
     def _explicit(self) -> bool:
         """Whether `attend` has to do the work: somebody hears its weights, or `torch.func` may ask for more."""
@@ -199,6 +206,14 @@ def _as_numbers(mask: Tensor | None, bias: Tensor) -> Tensor:
     return bias if mask is None else bias.masked_fill(~mask, -math.inf)
 
 
+def _sees(allowed: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Whether a query may look at anything, by any head: bool, (1 or B, 1 or T_q, 1)."""
+    if bias is not None:
+        shown = (bias[(None,) * (4 - bias.ndim)] != -math.inf).any(dim=1, keepdim=True)  # by any head
+        allowed = shown if allowed is None else allowed & shown
+    return allowed.any(dim=-1).transpose(1, 2)
+
+
 def _check_heads(d_model: int, n_heads: int, d_k: int | None, d_v: int | None, **others: int | None) -> None:
     sizes = {"d_model": d_model, "n_heads": n_heads, "d_k": d_k, "d_v": d_v} | others
     check_sizes("MultiHead", **{name: size for name, size in sizes.items() if size is not None})
@@ -245,6 +260,8 @@ def _check_mask(mask: Tensor | None, B: int, T_q: int, T_k: int, itself: bool) -
 
 
 def _check_order(layer: MultiHead, memory: Tensor | None, places: Tensor | None) -> None:
+    if memory is not None and not layer.takes_memory:
+        raise ValueError(f"{type(layer).__name__} looks at its own row alone: use MultiHead to look at a memory.")
     if memory is not None and not (layer.turn is None and layer.position_bias is None and layer.window is None):
         raise ValueError(
             "A memory does not stand in one row with what looks at it: turn, position_bias and window are for a look "
