@@ -3,6 +3,7 @@
 import math
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -342,6 +343,29 @@ def test_a_relative_bias_between_any_places():
     assert torch.equal(module(torch.arange(2, 6), torch.arange(6)), module(6)[:, 2:])
 
 
+WHOLE = [torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32, torch.uint64]
+
+
+@pytest.mark.parametrize("make", [lambda: LinearBias(2), lambda: RelativeBias(t5_bucket, 32, 2)])
+@pytest.mark.parametrize("dtype", [*WHOLE, torch.float64, torch.float32, *HALVES])
+def test_places_may_be_numbers_of_any_width(make, dtype):
+    """LinearBias, RelativeBias: a distance has a sign, and may be longer than the number that tells a place."""
+    module, places = make(), torch.tensor([0, 3, 100, 127, 5])
+    for weight in module.parameters():
+        torch.nn.init.normal_(weight)
+    if dtype.is_floating_point:
+        module, places = LinearBias(2), 20 * places if dtype != torch.bfloat16 else places
+    keys = places.flip(0)
+    wanted = module(places, keys)
+    assert torch.equal(module(places.to(dtype), keys.to(dtype)), wanted)
+    assert torch.equal(module(places.to(dtype), keys), wanted)
+    assert rotate(torch.ones(5, 4), places.to(dtype)).equal(rotate(torch.ones(5, 4), places))
+
+
+def test_how_many_places_there_are_may_be_a_number_of_numpys():
+    assert torch.equal(LinearBias(2)(np.uint8(5), np.int64(3)), LinearBias(2)(5, 3))
+
+
 # --- bad input
 
 
@@ -384,8 +408,9 @@ def test_bad_vectors_and_places_are_refused_in_words():
         with pytest.raises(ValueError, match=r"positions must be \(3,\) or fit x without its width, \(2, 3\)"):
             rotate(x, places)
     for places in (torch.ones(3, dtype=torch.bool), torch.zeros(3, dtype=torch.complex64)):
-        with pytest.raises(TypeError, match="positions are places"):
-            rotate(x, places)
+        for run in (partial(rotate, x), LinearBias(2), RelativeBias(t5_bucket, 32)):
+            with pytest.raises(TypeError, match="positions are places"):
+                run(places)
     with pytest.raises(ValueError, match="'neighbours' or 'halves'; got 'pairs'"):
         rotate(x, pairing="pairs")
     for bucket in (t5_bucket, partial(clipped_bucket, max_distance=2)):

@@ -214,7 +214,10 @@ def _distances(queries: Tensor | int, keys: Tensor | int | None, device=None) ->
 
 def _counted(places: Tensor | int, device) -> Tensor:
     if isinstance(places, Tensor):
-        return places
+        _check_numbers(places)
+        # In uint8 nothing is below 0, and in int8 127 is the furthest.
+        real = places.is_floating_point()
+        return places.to(torch.promote_types(places.dtype, torch.get_default_dtype()) if real else torch.int64)
     _check_length("T", places)
     return torch.arange(places, device=device)
 
@@ -240,13 +243,17 @@ def _check_taught(T: int, max_len: int) -> None:
 def _check_turn(x: Tensor, positions: Tensor, pairing: str) -> None:
     if pairing not in PAIRINGS:
         raise ValueError(f"pairing must be {' or '.join(map(repr, PAIRINGS))}; got {pairing!r}.")
-    if positions.is_complex() or positions.dtype == torch.bool:
-        raise TypeError(f"positions are places, whole or real numbers; got {positions.dtype}.")
+    _check_numbers(positions)
     if not broadcasts(positions, x.shape[:-1]):
         raise ValueError(
             f"positions must be ({x.shape[-2]},) or fit x without its width, {tuple(x.shape[:-1])}; got "
             f"{tuple(positions.shape)}."
         )
+
+
+def _check_numbers(positions: Tensor) -> None:
+    if positions.is_complex() or positions.dtype == torch.bool:
+        raise TypeError(f"positions are places, whole or real numbers; got {positions.dtype}.")
 
 
 def _check_t5(n_buckets: int, max_distance: int, sides: int) -> None:
