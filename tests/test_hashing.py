@@ -131,11 +131,39 @@ def test_hashed_attention_is_the_whole_table_under_the_union_of_meetings(T, m, R
     leaves, buckets = [drawn(2, 3, T, 4), drawn(2, 3, T, 5, seed=1)], some_buckets(2, 3, R, T, n=n, seed=T)
     out, whole = hashed_attention(*leaves, buckets, m, causal), whole_table(*leaves, buckets, m, causal)
     assert out.shape == (2, 3, T, 5)
-    near = 1e-6 if R > 1 else 1e-11  # the logarithm of how often two meet is one of single precision
-    assert_close(out, whole, atol=near, rtol=0)
+    assert_close(out, whole, atol=1e-11, rtol=0)
     cotangent = drawn(2, 3, T, 5, seed=9).detach()
     for one, other in zip(*(torch.autograd.grad(some, leaves, cotangent) for some in (out, whole)), strict=True):
-        assert_close(one, other, atol=near, rtol=0)
+        assert_close(one, other, atol=1e-11, rtol=0)
+
+
+WHOLE = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64]
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+def test_buckets_may_be_whole_numbers_of_any_width(dtype):
+    """hashed_attention, meetings: the last chunk is filled with a bucket that none of them has."""
+    qk, v, buckets = drawn(7, 4), drawn(7, 5, seed=1), some_buckets(2, 7, n=100)
+    for m in (1, 3, 20):
+        assert torch.equal(hashed_attention(qk, v, buckets.to(dtype), m), hashed_attention(qk, v, buckets, m))
+        assert torch.equal(meetings(buckets.to(dtype), m), meetings(buckets, m))
+    far = torch.full((1, 7), 1_000_000_000)
+    assert_close(hashed_attention(qk, v, far, 4), hashed_attention(qk, v, 0 * far, 4))
+
+
+@CAUSAL
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_half_precision_is_computed_in_full(dtype, causal):
+    """hashed_attention: what all digits would say of these numbers, rounded once; no input is too large."""
+    buckets = some_buckets(2, 3, 3, 9)
+    for scale in (1, 30):
+        qk, v = ((scale * drawn(2, 3, 9, d)).detach().to(dtype).requires_grad_() for d in (4, 5))
+        out = hashed_attention(qk, v, buckets, 4, causal)
+        assert out.dtype == dtype
+        wanted = hashed_attention(qk.double(), v.double(), buckets, 4, causal)
+        eps = torch.finfo(dtype).eps
+        assert_close(out.double(), wanted, atol=3e-5 * scale**2, rtol=2 * eps)
+        assert all(grad.isfinite().all() for grad in torch.autograd.grad(out.float().sum(), [qk, v]))
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 1, 3)], ids=str)
@@ -231,6 +259,17 @@ def test_another_draw_is_another_answer_and_a_seed_fixes_it():
     assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_heads_of_any_precision(dtype):
+    """HashedHeads: an output as the weights are, and gradients; with several rounds, and under autocast."""
+    layer, x = HashedHeads(8, 2, n_rounds=3, chunk=4).to(dtype), torch.randn(2, 9, 8, dtype=dtype)
+    out = layer(x, causal=True)
+    out.float().square().sum().backward()
+    assert out.dtype == dtype and all(part.grad.isfinite().all() for part in layer.parameters())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer.float()(x.float()).isfinite().all()
+
+
 def test_a_later_place_changes_nothing_before_it_while_buckets_stay():
     """hashed_attention: causal, in what it says; who meets whom is another matter, for a chunk is cut by all places."""
     qk, v, buckets = drawn(12, 4).detach(), drawn(12, 3, seed=1).detach(), some_buckets(2, 12)
@@ -241,6 +280,12 @@ def test_a_later_place_changes_nothing_before_it_while_buckets_stay():
 
 
 # --- bad input
+
+
+def behind_a_cache(layer, x):
+    cache = {}
+    layer(x, causal=True, cache=cache)
+    layer(x[:, :1], causal=True, cache=cache)
 
 
 def heard(layer):
@@ -270,7 +315,10 @@ def heard(layer):
         (lambda layer, x: HashedHeads(8, 3), ValueError, "multiple of n_heads"),
         (lambda layer, x: layer(x[..., :6]), ValueError, "MultiHead needs x"),
         (lambda layer, x: layer(x[:, :0]), ValueError, "not empty"),
-        (lambda layer, x: layer(x, x[:, :4]), ValueError, "hashed_attention needs qk"),
+        (lambda layer, x: layer(x, x[:, :4]), ValueError, "HashedHeads looks at its own row alone"),
+        (lambda layer, x: layer(x, x.flip(0)), ValueError, "HashedHeads looks at its own row alone"),
+        (lambda layer, x: behind_a_cache(layer, x), ValueError, "reads a row as a whole.*got 1 queries and 6 keys"),
+        (lambda layer, x: meetings(torch.zeros(1, 5, dtype=torch.int64), 0), ValueError, "1 or more; got chunk=0"),
         (lambda layer, x: layer(x, mask=torch.ones(2, 5, dtype=torch.bool)), ValueError, "HashedHeads takes no mask"),
         (lambda layer, x: heard(layer)(x, causal=True), ValueError, "nobody can hear its weights"),
     ],

@@ -1,5 +1,7 @@
 """long_context/linear_attention.py: the whole table, a state along the row, and what the delta rule writes over."""
 
+import math
+
 import pytest
 import torch
 from largest import Largest
@@ -41,6 +43,20 @@ def test_features_by_hand():
     x = torch.linspace(-15, 15, 301, dtype=torch.float64)
     assert (features(x) > 0).all() and (features(x).diff() > 0).all()
     assert features(torch.zeros(2, 0, 3)).shape == (2, 0, 3) and features(torch.tensor(torch.nan)).isnan()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_features_keep_their_digits_far_below_zero(dtype):
+    """features: exp(x) to the last digit and above 0, where (exp(x) - 1) + 1 has none; so is its slope."""
+    lowest = math.log(torch.finfo(dtype).tiny)
+    x = torch.linspace(max(lowest, -100), 0, 201).to(dtype).requires_grad_()
+    found = features(x)
+    assert found.dtype == dtype and (found > 0).all()
+    wanted = x.detach().double().exp()
+    assert_close(found.double(), wanted, atol=0, rtol=2 * torch.finfo(dtype).eps)
+    (slope,) = torch.autograd.grad(found.sum(), x)
+    assert_close(slope.double(), wanted, atol=0, rtol=2 * torch.finfo(dtype).eps)
+    assert features(torch.tensor([-math.inf, math.inf], dtype=dtype)).tolist() == [0, math.inf]
 
 
 # --- attention
@@ -107,9 +123,46 @@ def test_no_table_is_made():
         assert 0 < listens.numel <= 1024 * 16 < 1024**2
 
 
-def test_the_kind_of_number_stays():
-    x = features(drawn(9, 4, dtype=torch.float32))
-    assert linear_attention(x, x, x).dtype == torch.float32
+@CAUSAL
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_kind_of_number_stays_and_half_precision_is_summed_in_full(dtype, causal):
+    """linear_attention: of what it is given in few digits it computes what all digits would, and rounds once."""
+    q, k, v = (drawn(300, 4, seed=seed).detach().to(dtype) for seed in range(3))
+    q, k = features(q), features(k)
+    out = linear_attention(q, k, v, causal)
+    assert out.dtype == dtype
+    wanted = by_weights(q.double(), k.double(), v.double(), causal)
+    eps = torch.finfo(dtype).eps
+    assert_close(out.double(), wanted, atol=2 * eps, rtol=2 * eps)
+
+
+def test_a_large_key_ahead_takes_no_digit_from_what_came_before():
+    """linear_attention: the state before a chunk is a sum of what was written, with nothing taken away again."""
+    q, k, v = features(drawn(9, 3)), features(drawn(9, 3, seed=1)) * 1e-12, drawn(9, 2, seed=2)
+    k = torch.cat([k[:7], 1e12 * k[7:]])  # 1e12 larger, in the last chunk but behind two small ones
+    assert_close(linear_attention(q, k, v, chunk=5), by_weights(q, k, v, True), atol=1e-12, rtol=0)
+    ahead = torch.cat([k[:7], 1e9 * k[7:]])
+    assert torch.equal(linear_attention(q, ahead, v, chunk=5)[:7], linear_attention(q, k, v, chunk=5)[:7])
+
+
+@CAUSAL
+def test_without_any_weight_there_is_nothing(causal):
+    """linear_attention, linear_step: zeros and a gradient of zero, where 0 / 0 would be NaN; the others stay."""
+    q, k, v = features(drawn(4, 3)).detach(), features(drawn(4, 3, seed=1)).detach(), drawn(4, 2, seed=2)
+    q[1] = 0
+    out = linear_attention(q, k, v, causal)
+    assert not out[1].any() and torch.equal(out[2], linear_attention(q[[0, 2, 2, 3]], k, v, causal)[2])
+    k = torch.zeros(4, 3).double().requires_grad_()
+    out = linear_attention(q, k, v, causal)
+    assert not out.any() and all(not grad.any() for grad in torch.autograd.grad(out.sum(), [k, v]))
+    out, _, _ = linear_step(torch.zeros(3, 2).double(), torch.zeros(3).double(), q[0], k[0], v[0])
+    assert not out.any()
+
+
+def test_queries_may_be_fewer_than_keys_where_nothing_is_hidden():
+    """linear_attention: not causal, the state is of the whole row, whoever asks."""
+    q, k, v = features(drawn(2, 3, 4)), features(drawn(2, 7, 4, seed=1)), drawn(2, 7, 5, seed=2)
+    assert_close(linear_attention(q, k, v, causal=False), by_weights(q, k, v, False), atol=1e-12, rtol=0)
 
 
 # --- the delta rule
@@ -214,6 +267,62 @@ def test_every_weight_learns_and_zeros_stay_finite(kind):
         assert not x.any() or all(grad.any() for grad in grads)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", [LinearHeads, DeltaHeads])
+@pytest.mark.parametrize("scale", [0, 1, 4, 30])
+def test_heads_in_half_precision(kind, scale, dtype):
+    """LinearHeads, DeltaHeads: as in single precision but for the rounding, however large the input; zeros too."""
+    torch.manual_seed(0)
+    layer, x = kind(8, 2), scale * torch.randn(2, 70, 8)
+    wanted = layer.to(dtype).float()(x.to(dtype).float(), causal=True)
+    out = layer.to(dtype)(x.to(dtype), causal=True)
+    assert out.dtype == dtype and out.isfinite().all()
+    near = 40 * torch.finfo(dtype).eps * max(1, scale)
+    assert_close(out.float(), wanted, atol=near, rtol=0)
+    out.float().square().mean().backward()
+    assert all(part.grad is None or part.grad.isfinite().all() for part in layer.parameters())
+
+
+@CAUSAL
+def test_no_input_is_too_large_for_linear_heads(causal):
+    """LinearHeads: queries whose features all are too small for single precision look as with more digits."""
+    torch.manual_seed(0)
+    layer, x = LinearHeads(8, 4), 100 * torch.randn(2, 40, 8)
+    with torch.no_grad():
+        layer.w_q.bias.fill_(-300.0)
+        layer.w_k.weight.mul_(0.01)
+    out = layer(x, causal=causal)
+    assert_close(out.double(), layer.double()(x.double(), causal=causal), atol=1e-2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [LinearHeads, DeltaHeads])
+def test_heads_under_autocast_sum_in_full(kind):
+    torch.manual_seed(0)
+    layer, x = kind(8, 2), torch.randn(2, 300, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = layer(x, causal=True)
+    assert_close(out.float(), layer(x, causal=True), atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("kind", [LinearHeads, DeltaHeads])
+@pytest.mark.parametrize("first", [1, 4])
+def test_behind_a_cache_one_place_at_a_time_says_what_the_whole_row_says(kind, first):
+    """LinearHeads, DeltaHeads: after a first stretch of any length, or none but a place."""
+    torch.manual_seed(0)
+    layer, x, cache = kind(8, 2).double(), drawn(2, 7, 8), {}
+    said = [layer(x[:, :first], causal=True, cache=cache)]
+    said += [layer(x[:, t : t + 1], causal=True, cache=cache) for t in range(first, 7)]
+    assert_close(torch.cat(said, dim=1), layer(x, causal=True), atol=1e-12, rtol=0)
+
+
+def test_linear_heads_look_at_a_memory():
+    torch.manual_seed(0)
+    layer, x, memory = LinearHeads(8, 2).double(), drawn(2, 5, 8), drawn(2, 3, 8, seed=1)
+    q, k, v = layer.split(layer.w_q(x)), layer.split(layer.w_k(memory)), layer.split(layer.w_v(memory))
+    wanted = layer.w_o(by_weights(features(q), features(k), v, False).transpose(1, 2).flatten(2))
+    assert_close(layer(x, memory), wanted, atol=1e-12, rtol=0)
+
+
 # --- bad input
 
 
@@ -231,7 +340,7 @@ def heard(layer):
         (lambda layer, x: type(layer)(8, 2, window=2)(x), "Heads takes no mask"),
         (lambda layer, x: layer(x[..., :6]), "MultiHead needs x"),
         (lambda layer, x: layer(x[:, :0]), "not empty"),
-        (lambda layer, x: layer(x, x[:, :4]), "needs q|shorter"),
+        (lambda layer, x: layer(x, x[:, :4], causal=True), "takes no mask|looks at its own row alone"),
         (lambda layer, x: type(layer)(8, 3), "multiple of n_heads"),
     ],
 )
@@ -244,6 +353,7 @@ def test_heads_refuse_what_they_cannot_do(wrong, words, kind):
     "wrong, error, words",
     [
         (lambda x: linear_attention(x, x[:4], x), ValueError, "linear_attention needs q"),
+        (lambda x: linear_attention(x, x[:4], x, causal=False), ValueError, "linear_attention needs q"),
         (lambda x: linear_attention(x, x[:, :2], x), ValueError, "linear_attention needs q"),
         (lambda x: linear_attention(x[0], x[0], x[0]), ValueError, "linear_attention needs q"),
         (lambda x: linear_attention(x, x, x.long()), TypeError, "got v of torch.int64"),

@@ -253,7 +253,11 @@ def heard(layer):
         (lambda layer, x: LocalHeads(8, 3, 2), ValueError, "multiple of n_heads"),
         (lambda layer, x: layer(x[..., :6]), ValueError, "MultiHead needs x"),
         (lambda layer, x: layer(x[:, :0]), ValueError, "not empty"),
-        (lambda layer, x: layer(x, x[:, :4]), ValueError, "local_attention needs q"),
+        (
+            lambda layer, x: layer(x, x[:, :4]),
+            ValueError,
+            "LocalHeads reads a row as a whole.*got 5 queries and 4 keys",
+        ),
         (lambda layer, x: layer(x, mask=torch.ones(2, 5, dtype=torch.bool)), ValueError, "LocalHeads takes no mask"),
         (lambda layer, x: heard(layer)(x, causal=True), ValueError, "nobody can hear its weights"),
         (lambda layer, x: LocalHeads(8, 2, 2, window=2)(x), ValueError, "LocalHeads takes no mask"),

@@ -12,7 +12,7 @@ from course_lib.long_context.linear_attention import (
 )
 from course_lib.long_context.reversible import ReversibleStack, reversed_step, reversible_step
 from course_lib.long_context.segments import SegmentConfig, SegmentReader, recalled, relative_scores
-from course_lib.long_context.window import LocalHeads, band_mask, check_alone, cone, local_attention
+from course_lib.long_context.window import LocalHeads, band_mask, check_alone, check_whole_row, cone, local_attention
 
 __all__ = [
     "SELF_SCORE",
@@ -26,6 +26,7 @@ __all__ = [
     "AllOrders",
     "band_mask",
     "check_alone",
+    "check_whole_row",
     "cone",
     "delta_step",
     "features",

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.attention.multi_head import MultiHead
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.sequences import check_sizes, widened
 from course_lib.inputs.shapes import check_shapes
-from course_lib.long_context.window import check_alone
+from course_lib.long_context.window import check_alone, check_whole_row
 
 SELF_SCORE = (
     -1e4
@@ -39,6 +39,8 @@ def meetings(buckets: Tensor, chunk: int) -> Tensor:
     bucket in its chunk and in the one before. (The whole table: for pictures and tests.)
     """
     check_shapes("meetings", buckets=(buckets, "int ... R T"))
+    check_sizes("meetings", chunk=chunk)
+    buckets = buckets.long()
     rank = buckets.argsort(dim=-1, stable=True).argsort(dim=-1) // chunk  # (..., R, T): in which chunk a place is
     steps = rank[..., :, None] - rank[..., None, :]
     return (buckets[..., :, None] == buckets[..., None, :]) & (steps >= 0) & (steps <= 1)
@@ -49,12 +51,14 @@ def hashed_attention(qk: Tensor, v: Tensor, buckets: Tensor, chunk: int, causal:
 
     qk (..., T, d), queries, and keys when divided by their length; v (..., T, d_v); buckets int (..., R, T)
     -> (..., T, d_v). The rounds are joined by the sums of their softmaxes; a pair that meets in several counts once
-    (Kitaev et al., 2020, section 2, equations 5 and 6). Raises ValueError for shapes that do not fit.
+    (Kitaev et al., 2020, section 2, equations 5 and 6). Half precision is computed in full and rounded once. Raises
+    ValueError for shapes that do not fit.
     """
     _check_hashed(qk, v, buckets, chunk)
     T, rest = qk.shape[-2], -qk.shape[-2] % chunk
-    none = int(1e9)  # a bucket for what fills the last chunk; nobody else is in it
-    qk, v, buckets = F.pad(qk, (0, 0, 0, rest)), F.pad(v, (0, 0, 0, rest)), F.pad(buckets, (0, rest), value=none)
+    none = 2**62  # a bucket for what fills the last chunk; nobody else is in it
+    kind, qk, v = v.dtype, F.pad(widened(qk), (0, 0, 0, rest)), F.pad(widened(v), (0, 0, 0, rest))
+    buckets = F.pad(buckets.long(), (0, rest), value=none)
     order = buckets.argsort(dim=-1, stable=True)  # (..., R, T)
     back = order.argsort(dim=-1)
     cut = lambda part: part.unflatten(-2, (-1, chunk))  # noqa: E731
@@ -67,26 +71,28 @@ def hashed_attention(qk: Tensor, v: Tensor, buckets: Tensor, chunk: int, causal:
     theirs, there = _with_former(signs, 4), _with_former(place, 2)
     steps = signs[..., :, None, :, 1] - theirs[..., None, :, :, 1]
     met = (signs[..., :, None, :, 0] == theirs[..., None, :, :, 0]) & (steps >= 0) & (steps <= 1)  # (..., m, 2 m, R)
-    times = met.sum(dim=-1)  # in how many rounds the two meet
+    times = met.sum(dim=-1).clamp(min=1).to(q.dtype)  # in how many rounds the two meet
     own = torch.arange(buckets.shape[-2], device=v.device)[:, None, None, None, None]  # this round
     mask = met.gather(-1, own.expand(*met.shape[:-1], 1)).squeeze(-1) & (there >= 0)[..., None, :]
     if causal:
         mask = mask & (place[..., :, None] >= there[..., None, :])
-    scores = q @ keys.transpose(-2, -1) / math.sqrt(q.shape[-1]) - times.clamp(min=1).log()  # (..., R, n, m, 2 m)
+    scores = q @ keys.transpose(-2, -1) / math.sqrt(q.shape[-1]) - times.log()  # (..., R, n, m, 2 m)
     scores = torch.where(place[..., :, None] == there[..., None, :], scores + SELF_SCORE, scores)
     scores = scores.masked_fill(~mask, -torch.inf)
     total = scores.logsumexp(dim=-1, keepdim=True)  # finite: a place always meets itself
     out = torch.cat([(scores - total).exp() @ values, total], dim=-1).flatten(-3, -2)  # (..., R, T, d_v + 1)
     out = out.gather(-2, _wide(back, out))[..., :T, :]
-    return (out[..., -1:].softmax(dim=-3) * out[..., :-1]).sum(dim=-3)  # (..., T, d_v)
+    return (out[..., -1:].softmax(dim=-3) * out[..., :-1]).sum(dim=-3).to(kind)  # (..., T, d_v)
 
 
 class HashedHeads(MultiHead):
     """`MultiHead` whose heads look by `hashed_attention`: one vector is query and key, and rounds are drawn anew.
 
-    x (B, T, D) -> (B, T, D), causal or not. Takes no mask and no bias, has keys for each head, and nobody hears its
-    weights: raises ValueError for these.
+    x (B, T, D) -> (B, T, D), causal or not. Takes no mask, no bias and no memory, reads nothing behind a cache, has
+    keys for each head, and nobody hears its weights: raises ValueError for these.
     """
+
+    takes_memory = False  # its keys are its own queries
 
     def __init__(self, d_model: int, n_heads: int, n_rounds: int = 1, n_buckets: int = 8, chunk: int = 16, **others):
         super().__init__(d_model, n_heads, **others)
@@ -97,6 +103,7 @@ class HashedHeads(MultiHead):
     def heads(self, q, k, v, mask=None, causal=False, bias=None):
         """`hashed_attention` for every head at once: q (B, H, T, d_k), v (B, H, T, d_v) -> (B, H, T, d_v)."""
         check_alone(self, mask, bias)
+        check_whole_row(self, q, k)
         turns = torch.randn(self.n_rounds, q.shape[-1], self.n_buckets // 2, dtype=q.dtype, device=q.device)
         return hashed_attention(q, v, hash_buckets(q, turns), self.chunk, causal)
 

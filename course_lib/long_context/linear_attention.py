@@ -11,24 +11,28 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.attention.multi_head import MultiHead
+from course_lib.inputs.sequences import full_precision, widened
 from course_lib.inputs.shapes import check_shapes
 from course_lib.long_context.window import check_alone
 
 
 def features(x: Tensor) -> Tensor:
-    """phi(x) = elu(x) + 1, positive (Katharopoulos et al., 2020, equation 7): as x."""
-    return F.elu(x) + 1
+    """phi(x) = elu(x) + 1, positive: x + 1 above 0, exp(x) below (Katharopoulos et al., 2020, equation 7): as x.
+
+    elu(x) is exp(x) - 1 below 0. Adding the 1 again would lose digits: in float32 all of them from -17 on.
+    """
+    return torch.where(x >= 0, x + 1, x.clamp(max=0).exp())
 
 
 def linear_step(S: Tensor, z: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """One place of a row: S (..., d, d_v), z (..., d), q, k (..., d), v (..., d_v) -> out (..., d_v), S, z.
 
-    q and k have been through `features`. Raises ValueError for shapes that do not fit.
+    q and k have been through `features`. Zeros where all weights are 0. Raises ValueError for shapes that do not fit.
     """
     check_shapes("linear_step", S=(S, "... d d_v"), z=(z, "... d"), q=(q, "... d"), k=(k, "... d"), v=(v, "... d_v"))
     S = S + k[..., :, None] * v[..., None, :]  # (..., d, d_v): the state of lesson 01, a matrix
     z = z + k
-    out = (q[..., None, :] @ S).squeeze(-2) / (q * z).sum(dim=-1, keepdim=True)
+    out = _mean((q[..., None, :] @ S).squeeze(-2), (q * z).sum(dim=-1, keepdim=True))
     return out, S, z
 
 
@@ -48,11 +52,14 @@ def delta_step(S: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> tupl
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = True, chunk: int = 64) -> Tensor:
     """All places at once: q, k (..., T, d) after `features`, v (..., T, d_v) -> (..., T, d_v).
 
-    Not causal: one state, of the whole row. Causal: `linear_step` at each place; inside a chunk the scores are made
-    as usual, and what came before it is read from the state, T (chunk + d) products in all.
-    Raises ValueError for shapes that do not fit.
+    Not causal: one state, of the whole row, which may have another length than the queries'. Causal: `linear_step` at
+    each place; inside a chunk the scores are made as usual, and what came before it is read from the state,
+    T (chunk + d) products in all. Half precision is summed in full and rounded once. A query whose weights are all 0
+    gets zeros. Raises ValueError for shapes that do not fit.
     """
-    check_shapes("linear_attention", q=(q, "... T d"), k=(k, "... T d"), v=(v, "... T d_v"))
+    keys = "T" if causal else "T_k"
+    check_shapes("linear_attention", q=(q, "... T d"), k=(k, f"... {keys} d"), v=(v, f"... {keys} d_v"))
+    kind, (q, k, v) = v.dtype, map(widened, (q, k, v))
     v = F.pad(v, (0, 1), value=1.0)  # a value of 1 beside each: its sum is z, and the division comes last
     if not causal:
         out = q @ (k.transpose(-2, -1) @ v)  # (..., T, d_v + 1)
@@ -60,41 +67,60 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = True, chunk
         T = q.shape[-2]
         q, k, v = (F.pad(part, (0, 0, 0, -T % chunk)).unflatten(-2, (-1, chunk)) for part in (q, k, v))
         written = k.transpose(-2, -1) @ v  # (..., n, d, d_v + 1): what each chunk adds to the state
-        state = written.cumsum(dim=-3) - written  # before the chunk
+        state = F.pad(written, (0, 0, 0, 0, 1, 0)).cumsum(dim=-3)[..., :-1, :, :]  # before the chunk
         out = q @ state + (q @ k.transpose(-2, -1)).tril() @ v
         out = out.flatten(-3, -2)[..., :T, :]
-    return out[..., :-1] / out[..., -1:]
+    return _mean(out[..., :-1], out[..., -1:]).to(kind)
 
 
 class LinearHeads(MultiHead):
     """`MultiHead` whose heads are `linear_attention`. x (B, T, D) -> (B, T, D), causal or not.
 
-    Takes no mask and no bias, has keys for each head, and nobody hears its weights: raises ValueError for these.
+    Takes no mask and no bias, behind a cache one place at a time, has keys for each head, and nobody hears its weights:
+    raises ValueError for the rest.
     """
 
     def heads(self, q, k, v, mask=None, causal=False, bias=None):
         """`linear_attention` for every head at once: q, k (B, H, T, d_k), v (B, H, T, d_v) -> (B, H, T, d_v)."""
         check_alone(self, mask, bias)
-        return linear_attention(features(q), features(k), v, causal)
+        q, k = widened(q), widened(k)
+        q = q - q.amax(dim=-1, keepdim=True).clamp(max=0)  # a factor of all weights of a query, which cancels
+        with full_precision(v):
+            return linear_attention(features(q), features(k), v, causal)
 
 
 class DeltaHeads(MultiHead):
     """`MultiHead` whose heads keep a state by `delta_step`, place by place: x (B, T, D) -> (B, T, D), always causal.
 
     How much is rewritten, beta, is sigmoid(k w), w learned. Keys and queries have length 1 (Schlag et al., 2021,
-    section 4.2, sum to 1 there; length 1 in Yang et al., 2024). Raises ValueError for a mask or a bias.
+    section 4.2, sum to 1 there; length 1 in Yang et al., 2024). A cache keeps keys and values, of which the state is
+    made anew. Half precision is summed in full. Raises ValueError for a mask, a bias or a memory.
     """
+
+    takes_memory = False
 
     def __init__(self, d_model: int, n_heads: int, **others):
         super().__init__(d_model, n_heads, **others)
         self.w_beta = torch.nn.Linear(self.w_k.out_features // self.n_kv_heads, 1)
 
     def heads(self, q, k, v, mask=None, causal=True, bias=None):
-        """`delta_step` along the row for every head: q, k (B, H, T, d_k), v (B, H, T, d_v) -> (B, H, T, d_v)."""
+        """`delta_step` along the row for every head: q (B, H, T, d_k), k, v (B, H, T_k, d) -> (B, H, T, d_v).
+
+        The queries are the last of the T_k places.
+        """
         check_alone(self, mask, bias)
-        beta, q, k = self.w_beta(k).sigmoid(), F.normalize(q, dim=-1), F.normalize(F.silu(k), dim=-1)
+        kind, past = v.dtype, k.shape[2] - q.shape[2]
+        q, k, v, beta = map(widened, (F.pad(q, (0, 0, past, 0)), k, v, self.w_beta(k).sigmoid()))
+        q, k = F.normalize(q, dim=-1), F.normalize(F.silu(k), dim=-1)
         S, said = k.new_zeros(*k.shape[:2], k.shape[-1], v.shape[-1]), []
-        for parts in zip(*(part.unbind(dim=2) for part in (q, k, v, beta)), strict=True):
-            out, S = delta_step(S, *parts)
-            said.append(out)
-        return torch.stack(said, dim=2)
+        with full_precision(v):
+            for parts in zip(*(part.unbind(dim=2) for part in (q, k, v, beta)), strict=True):
+                out, S = delta_step(S, *parts)
+                said.append(out)
+        return torch.stack(said[past:], dim=2).to(kind)
+
+
+def _mean(values: Tensor, weight: Tensor) -> Tensor:
+    """A sum of weighted values over the sum of the weights, (..., d_v) and (..., 1); 0 where there is no weight."""
+    empty = weight.abs() < torch.finfo(weight.dtype).tiny
+    return (values / weight.masked_fill(empty, 1)).masked_fill(empty, 0)

@@ -7,12 +7,15 @@
 Shapes: B batch, T time, D width.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.nn as nn
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from course_lib.inputs.sequences import autocast_is_on, full_precision
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -33,28 +36,67 @@ class _Stack(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x_1, x_2, layers, *parameters):
-        ctx.layers = layers
+        ctx.layers, ctx.mixed = layers, torch.get_autocast_dtype(x_1.device.type) if autocast_is_on(x_1) else None
+        ctx.drawn = []  # where the generators stood before f and before g, layer by layer
         with torch.no_grad():
             for f, g in layers:
-                x_1, x_2 = reversible_step(f, g, x_1, x_2)
-        ctx.save_for_backward(x_1, x_2)  # what the last layer gave: all that is kept
+                x_1, x_2 = reversible_step(_noted(f, ctx.drawn), _noted(g, ctx.drawn), x_1, x_2)
+        ctx.save_for_backward(x_1, x_2)  # what the last layer gave: the only activations that are kept
         return x_1.clone(), x_2.clone()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, d_1, d_2):
         y_1, y_2 = ctx.saved_tensors
-        found = {}
-        for f, g in reversed(ctx.layers):
-            gave, d = _again(g, y_1, d_2, found)
-            x_2, d_1 = y_2 - gave, d_1 + d
-            gave, d = _again(f, x_2, d_1, found)
-            y_1, y_2, d_2 = y_1 - gave, x_2, d_2 + d
+        found, drawn = {}, list(ctx.drawn)
+        with _as_before(y_1, ctx.mixed):
+            for f, g in reversed(ctx.layers):
+                gave, d = _again(g, y_1, d_2, found, drawn.pop())
+                x_2, d_1 = y_2 - gave, d_1 + d
+                gave, d = _again(f, x_2, d_1, found, drawn.pop())
+                y_1, y_2, d_2 = y_1 - gave, x_2, d_2 + d
         wanted = [w for f, g in ctx.layers for part in (f, g) for w in part.parameters()]
         return d_1, d_2, None, *(found.pop(w, None) for w in wanted)
 
 
-def _again(part: nn.Module, x: Tensor, d: Tensor, found: dict) -> tuple[Tensor, Tensor | float]:
+def _noted(part: Callable, drawn: list) -> Callable:
+    """The part, which first notes where the random generators stand."""
+
+    def noting(x):
+        drawn.append(_generators(x))
+        return part(x)
+
+    return noting
+
+
+def _generators(x: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The states of PyTorch's random generators: the CPU's, and that of the device of x, if that is another."""
+    own = getattr(torch.get_device_module(x.device), "get_rng_state", None)
+    return torch.get_rng_state(), own and own()
+
+
+def _set_generators(x: Tensor, states: tuple[Tensor, Tensor | None]) -> None:
+    torch.set_rng_state(states[0])
+    if states[1] is not None:
+        torch.get_device_module(x.device).set_rng_state(states[1])
+
+
+@contextmanager
+def _as_before(y: Tensor, mixed: torch.dtype | None) -> Iterator[None]:
+    """A block with autocast as the way there had it; behind it the random generators are where they were."""
+    states = _generators(y)
+    # The casts that autocast remembers from the way there have no gradient.
+    autocast = full_precision(y) if mixed is None else torch.autocast(y.device.type, mixed, cache_enabled=False)
+    try:
+        with autocast:
+            yield
+    finally:
+        _set_generators(y, states)
+
+
+def _again(part: nn.Module, x: Tensor, d: Tensor, found: dict, drawn: tuple) -> tuple[Tensor, Tensor | float]:
     """What a part gives for x, computed once more, and the gradient by x; those by its weights are added to `found`."""
+    _set_generators(x, drawn)
     with torch.enable_grad():
         x = x.detach().requires_grad_()
         own = [w for w in part.parameters() if w.requires_grad]
@@ -69,7 +111,9 @@ class ReversibleStack(nn.Module):
 
     parts: a pair (f, g) a layer, each (B, T, D) -> as it. Both streams begin as x, and the mean of the two is given.
     keep=True is the same computation with all inputs kept, as PyTorch does it: the same gradients, more memory, fewer
-    seconds. Parts must give the same twice: no dropout, no drawn hashes. Raises ValueError for parts with dropout.
+    seconds, and second derivatives, which PyTorch refuses without. What a part draws from PyTorch's own generators
+    (dropout, the hashes of `HashedHeads`) is drawn again alike; otherwise parts must give the same twice. Raises
+    ValueError for what is no list of pairs.
     """
 
     def __init__(self, parts: list[tuple[nn.Module, nn.Module]], keep: bool = False):
@@ -94,6 +138,3 @@ class ReversibleStack(nn.Module):
 def _check_parts(parts: list[tuple[nn.Module, nn.Module]]) -> None:
     if not parts or any(len(pair) != 2 for pair in parts):
         raise ValueError("ReversibleStack needs one pair (f, g) or more: what is added to each of the two streams.")
-    dropouts = [part for pair in parts for whole in pair for part in whole.modules() if isinstance(part, nn.Dropout)]
-    if any(part.p > 0 for part in dropouts):
-        raise ValueError("A part with dropout gives another answer when it is computed again: build it with dropout=0.")

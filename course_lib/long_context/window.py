@@ -70,8 +70,8 @@ def local_attention(q: Tensor, k: Tensor, v: Tensor, window: int, n_global: int 
 class LocalHeads(MultiHead):
     """`MultiHead` whose heads look by `local_attention`: near places, and the first n_global ones.
 
-    x (B, T, D) -> (B, T, D), causal or not. Takes no mask and no bias, has keys for each head, and nobody hears its
-    weights: raises ValueError for these.
+    x (B, T, D) -> (B, T, D), causal or not. Takes no mask and no bias, reads nothing behind a cache, has keys for each
+    head, and nobody hears its weights: raises ValueError for these.
     """
 
     def __init__(self, d_model: int, n_heads: int, near: int, n_global: int = 0, **others):
@@ -82,6 +82,7 @@ class LocalHeads(MultiHead):
     def heads(self, q, k, v, mask=None, causal=False, bias=None):
         """`local_attention` for every head at once: q, k (B, H, T, d_k), v (B, H, T, d_v) -> (B, H, T, d_v)."""
         check_alone(self, mask, bias)
+        check_whole_row(self, q, k)
         return local_attention(q, k, v, self.near, self.n_global, causal)
 
 
@@ -92,7 +93,16 @@ def check_alone(layer: MultiHead, mask: Tensor | None, bias: Tensor | None) -> N
     if mask is not None or bias is not None or layer.weights._forward_hooks:
         raise ValueError(
             f"{type(layer).__name__} takes no mask and no bias, and nobody can hear its weights: it never makes the "
-            "whole table of scores. Use MultiHead for that."
+            "whole table of scores. Use MultiHead for that. (Behind a cache, hand it one place at a time.)"
+        )
+
+
+def check_whole_row(layer: MultiHead, q: Tensor, k: Tensor) -> None:
+    """Raise ValueError, in words, where heads that read a row as a whole have other keys than their queries'."""
+    if q.shape[2] != k.shape[2]:
+        raise ValueError(
+            f"{type(layer).__name__} reads a row as a whole, with a key for each query; got {q.shape[2]} queries and "
+            f"{k.shape[2]} keys. Read without a cache, or use MultiHead."
         )
 
 
