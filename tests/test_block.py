@@ -1,5 +1,8 @@
 """attention/block.py: norm, feed-forward, block and stacks equal to PyTorch's in values and gradients; bad input."""
 
+from dataclasses import fields, replace
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,12 +13,22 @@ from course_lib.attention.attention import causal_mask, padding_mask
 from course_lib.attention.block import Block, Decoder, Encoder, FeedForward, GatedFeedForward
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import RMSNorm
+from course_lib.bert.lean_bert import LeanBertConfig
 from course_lib.inputs.sequences import map_state
+from course_lib.language.gpt import GPTConfig
 from course_lib.show.record import capture
+from course_lib.text_to_text.bart import BartConfig
+from course_lib.text_to_text.t5 import T5Config
+from course_lib.vision.swin import SwinConfig
+from course_lib.vision.vit import ViTConfig
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 before_or_after = pytest.mark.parametrize("pre_norm", [False, True], ids=["post", "pre"])
+CONFIGS = [
+    GPTConfig(11, 9, 8, 2, 1), LeanBertConfig(11, 9, 8, 2, 2, 4, n_groups=2), ViTConfig(8, 4, 3, 8, 2, 1, d_ff=16),
+    SwinConfig(16, 2, 3, 8, (1, 1), (2, 2), 2), BartConfig(11, 9, 8, 2, 1, 16), T5Config(11, 8, 2, 1, 16, 4),
+]  # fmt: skip
 # B, T, S, heads, width of a head, width inside
 SIZES = [(1, 1, 1, 1, 2, 1), (2, 5, 7, 3, 4, 9), (3, 9, 4, 1, 5, 20), (2, 17, 33, 4, 8, 64)]
 
@@ -273,3 +286,14 @@ def test_a_decoders_cache_gives_what_the_whole_text_gives(pre_norm, cuts):
 def test_bad_input_is_refused_in_words(wrong, error, words):
     with pytest.raises(error, match=words):
         wrong(torch.randn(2, 5, 8))
+
+
+@pytest.mark.parametrize("whole", [np.int64, np.uint8])
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+def test_sizes_may_be_whole_numbers_of_numpys(config, whole):
+    """check_blocks, and the checks of the configurations: the same model, of Python's numbers where it is asked."""
+    sizes = {one.name: getattr(config, one.name) for one in fields(config)}
+    sizes = {name: whole(size) for name, size in sizes.items() if type(size) is int}
+    assert len(sizes) > 3
+    made = replace(config, **sizes)
+    assert made == config and type(made.d_model) in (int, whole) and 40 * int(made.d_model) == 40 * config.d_model

@@ -1,18 +1,23 @@
 """Byte-pair encoding: the same merges and tokens as Hugging Face's, any text survives, no text forges a special."""
 
+import copy
 import json
+import pickle
 import random
 import unicodedata
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from course_lib.data import plays
 from course_lib.text.bpe import BPE, BYTE, SYMBOL, apply_merges, cut, learn_merges, merge, pair_counts
-from course_lib.text.tokenizers import UNKNOWN_MARK, CharTokenizer
+from course_lib.text.tokenizers import UNKNOWN_MARK, CharTokenizer, WordCache
+from course_lib.text.unigram import Unigram
+from course_lib.text.wordpiece import WordPiece
 
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 END = "<|endoftext|>"
@@ -289,6 +294,28 @@ def test_fewer_pairs_than_asked_for_and_rare_ones():
     assert BPE.train("a", 2, alphabet="characters").vocab == [UNKNOWN_MARK, "a"]
 
 
+@pytest.mark.parametrize("whole", [np.int64, np.uint16, torch.tensor])
+def test_sizes_and_counts_may_be_whole_numbers_of_any_kind(whole):
+    """BPE.train, pair_counts: as many tokens as the number says."""
+    made = BPE.train(LINES, whole(270), specials=(END,), min_count=whole(3))
+    assert vars(made) == vars(BPE.train(LINES, 270, specials=(END,), min_count=3))
+    assert pair_counts({"abc": whole(3), "ab": 1}) == {("a", "b"): 4, ("b", "c"): 3}
+
+
+@pytest.mark.parametrize("most", [40, 1])
+def test_words_that_were_read_are_not_kept_without_end(small, most, monkeypatch):
+    """WordCache: for BPE, WordPiece and Unigram; what they read stays the same."""
+    monkeypatch.setattr(WordCache, "most", most)
+    texts = [f"word{n} and {n}" for n in range(30)]
+    for made in (BPE.train(LINES, 300), WordPiece.train(LINES, 60), Unigram.train([LINES], 60)):
+        wanted = [type(made).from_json(made.to_json()).encode(text).tolist() for text in texts]
+        for _ in range(2):
+            assert [made.encode(text).tolist() for text in texts] == wanted
+            assert 1 <= len(made._known) <= 1 + most // 10
+        assert len(pickle.loads(pickle.dumps(made))._known) == len(made._known)
+        assert copy.deepcopy(made).encode(texts[0]).tolist() == wanted[0]
+
+
 def test_a_later_vocabulary_holds_the_earlier_one(small):
     """A control over the number of merges may take the first n of one list."""
     fewer = BPE.train(plays.text("test")[:100_000], 256 + 101, specials=(END,))
@@ -326,6 +353,9 @@ def test_half_a_character_is_refused(small):
         ({"vocab_size": 256, "specials": [END]}, ValueError, "vocab_size must be 257 or more, not 256"),
         ({"vocab_size": 2, "alphabet": "characters"}, ValueError, "vocab_size must be 4 or more, not 2"),
         ({"vocab_size": 300.0}, TypeError, "vocab_size must be a whole number, not 300.0"),
+        ({"vocab_size": np.float64(300)}, TypeError, "vocab_size must be a whole number"),
+        ({"vocab_size": True}, TypeError, "vocab_size must be a whole number, not True"),
+        ({"vocab_size": np.int64(255)}, ValueError, "vocab_size must be 256 or more, not 255"),
         ({"vocab_size": None}, TypeError, "vocab_size must be a whole number, not None"),
         ({"min_count": 1}, ValueError, "min_count must be 2 or more, not 1"),
         ({"min_count": "2"}, TypeError, "min_count must be a whole number, not '2'"),

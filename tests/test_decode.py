@@ -274,6 +274,13 @@ def test_a_beam_wider_than_there_are_sentences_stops_all_the_same():
     assert beam_search(**{**model, "step": step}, max_len=50, width=10).tokens == [[3]] and len(asked) == 2
 
 
+def test_steps_and_seats_may_be_numbers_of_numpys():
+    model, _ = writes([2, 3])
+    assert greedy(**model, max_len=np.int64(5)).tokens == greedy(**model, max_len=5).tokens
+    found = beam_search(**model, max_len=np.uint8(5), width=np.int64(3))
+    assert found.tokens == beam_search(**model, max_len=5, width=3).tokens
+
+
 def test_no_gradient_is_kept():
     bias = torch.zeros(4, requires_grad=True)
     for search in (greedy, beam_search):
@@ -301,7 +308,7 @@ def test_bad_input_is_refused_in_words(search):
     ]:
         with pytest.raises(ValueError, match=words):
             search(lambda tokens, state, scores=scores: (scores, state), None, torch.zeros(2).long(), END, 5)
-    for width in (0, 2.5):
+    for width in (0, 2.5, np.float64(2)):
         with pytest.raises(ValueError, match=f"width must be a whole number, 1 or more; got {width}"):
             beam_search(**model, max_len=5, width=width)
     for penalty in (-0.1, math.nan, math.inf):

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -130,6 +131,15 @@ def test_the_kind_of_number_stays(dtype):
     found = rounded(weights, 8, 4)
     assert found.dtype == dtype
     assert_close(found, dequantise(*quantise(weights.float(), 8, 4)).to(dtype), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("whole", [np.int64, np.int8, np.uint8])
+def test_bits_and_groups_may_be_numbers_of_numpys(whole):
+    for bits in (2, 8):
+        for one, other in zip(
+            quantise(normal(3, 6), whole(bits), whole(3)), quantise(normal(3, 6), bits, 3), strict=True
+        ):
+            assert torch.equal(one, other)
 
 
 def test_no_gradient_goes_through():

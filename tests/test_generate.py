@@ -106,6 +106,26 @@ def test_knobs_on_extreme_logits():
     assert half.dtype == torch.float32 and (half.sum(dim=-1) - 1).abs().max() < 1e-6
 
 
+@pytest.mark.parametrize("whole", [np.int64, np.uint8, np.int8, torch.tensor])
+def test_whole_numbers_may_be_numpys_or_a_tensors(whole):
+    """keep_top_k, next_probs, generate: whatever Python takes for one."""
+    logits, m = torch.tensor([[1.0, 5, 3, 4], [2, 2, 2, 2]]), model()
+    assert torch.equal(keep_top_k(logits, whole(2)), keep_top_k(logits, 2))
+    assert torch.equal(keep_top_k(logits, whole(100)), logits)
+    wanted = generate(m, PROMPTS, 5, temperature=0, top_k=3, stop=[2, 7])
+    for stop in ([whole(2), 7], {7, 2}, (whole(7), whole(2)), np.array([2, 7]), torch.tensor([2, 7])):
+        assert generate(m, PROMPTS, whole(5), temperature=0, top_k=whole(3), stop=stop) == wanted
+    for stop in (whole(2), np.array(2), torch.tensor([2])):
+        assert generate(m, PROMPTS, 5, temperature=0, stop=stop) == generate(m, PROMPTS, 5, temperature=0, stop=2)
+
+
+def test_knobs_may_be_numbers_of_numpys():
+    logits = torch.tensor([1.0, 5, 3, 4])
+    assert torch.equal(next_probs(logits, np.float64(0.5), 3, np.float64(0.75)), next_probs(logits, 0.5, 3, 0.75))
+    assert torch.equal(next_probs(logits, np.int64(2), 3, np.int64(1)), next_probs(logits, 2, 3, 1))
+    assert torch.equal(next_probs(logits, np.float32(0.5), top_p=np.float32(0.75)), next_probs(logits, 0.5, top_p=0.75))
+
+
 # --- what is written
 
 
@@ -234,6 +254,12 @@ def test_each_part_keeps_its_own_mode():
         (lambda m: generate(m, [[1]], 0, top_p=1.1), ValueError, "top_p is a probability.*got 1.1"),
         (lambda m: generate(m, [[1]], 0, top_p=-0.1), ValueError, "top_p is a probability"),
         (lambda m: generate(m, [[1]], 3, stop="\n"), TypeError, "encode the text at which to stop"),
+        (lambda m: generate(m, [[1]], 3, stop=1.0), TypeError, "stop must be token ids, whole numbers; got 1.0"),
+        (lambda m: generate(m, [[1]], 3, stop=[1.0]), TypeError, "stop must be token ids"),
+        (lambda m: generate(m, [[1]], 3, stop=None), TypeError, "stop must be token ids"),
+        (lambda m: generate(m, [[1]], np.float64(3)), ValueError, "n_tokens must be a whole number"),
+        (lambda m: keep_top_k(torch.zeros(3), True), ValueError, "top_k must be a whole number, 1 or more; got True"),
+        (lambda m: keep_top_k(torch.zeros(3), np.int64(0)), ValueError, "top_k must be a whole number, 1 or more"),
         (lambda m: keep_top_k(torch.tensor([1, 2]), 1), TypeError, "real numbers; got logits of torch.int64"),
         (lambda m: keep_top_p(torch.zeros(2, 0), 1), ValueError, "logits .*, vocabulary., not empty; got .2, 0."),
         (lambda m: next_probs([0.5, 0.5]), TypeError, "logits .*, vocabulary. as a tensor; got list"),

@@ -1,6 +1,8 @@
 """inputs/sequences.py: what is checked where, ids and lengths in every form, rows taken from any state."""
 
+import math
 from collections import namedtuple
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +15,8 @@ from course_lib.inputs.sequences import (
     check_sizes,
     check_text,
     full_precision,
+    is_real,
+    is_whole,
     map_state,
     reading,
     select_rows,
@@ -194,6 +198,18 @@ def test_select_rows_reaches_every_tensor():
 def test_map_state_keeps_the_form():
     state = map_state({"a": (1, torch.tensor(2)), "b": [torch.tensor(3)]}, lambda x: x * 10)
     assert state == {"a": (1, torch.tensor(20)), "b": [torch.tensor(30)]}
+
+
+@pytest.mark.parametrize("number, whole, real", [
+    (3, True, True), (-2, True, True), (np.int8(3), True, True), (np.uint64(3), True, True), (0.5, False, True),
+    (np.float32(2), False, True), (math.inf, False, True), (Fraction(1, 2), False, True), (True, False, False),
+    (np.True_, False, False), ("3", False, False), (None, False, False), (1j, False, False), ([3], False, False),
+    (torch.tensor(3), True, False), (torch.tensor(3.0), False, False), (torch.tensor([3, 4]), False, False),
+    (np.array(3), True, False),
+], ids=repr)  # fmt: skip
+def test_what_is_a_whole_and_what_a_real_number(number, whole, real):
+    """is_whole, is_real: whatever Python takes for one; True is none."""
+    assert is_whole(number) is whole and is_real(number) is real
 
 
 def test_sizes_below_one_are_refused_in_words():

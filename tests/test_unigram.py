@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import models
@@ -438,8 +439,20 @@ def test_no_corpus_is_refused(function, words, logp, error, said):
         function(words, logp)
 
 
+def test_numbers_may_be_numpys():
+    """Unigram.train and its steps: sizes, counts, probabilities and powers, whole and real."""
+    words, logp = {"hug": np.int64(3), "hugs": np.float32(2)}, {piece: np.float64(n) for piece, n in HUG.items()}
+    assert seed_pieces(words, np.int8(3), np.uint8(9)) == seed_pieces({"hug": 3, "hugs": 2}, 3, 9)
+    assert corpus_log_p({"hug": np.float32(3)}, logp) == pytest.approx(corpus_log_p({"hug": 3}, HUG))
+    assert em_step({"hug": 3}, logp, np.float32(0.5)) == pytest.approx(em_step({"hug": 3}, HUG, 0.5))
+    assert prune({"hug": 3}, HUG, np.int64(4)) == prune({"hug": 3}, HUG, 4)
+    assert "".join(sample("hug", HUG, np.float32(0.5), torch.Generator().manual_seed(0))) == "hug"
+    made = Unigram.train(["hug hugs"], np.int8(20), longest=np.int64(4), keep=np.float32(0.5))
+    assert made.logp == Unigram.train(["hug hugs"], 20, longest=4).logp
+
+
 def test_seeds_refuse_what_they_cannot_use():
-    for wrong in ({"longest": 0}, {"longest": 1.5}, {"most": -1}, {"most": True}):
+    for wrong in ({"longest": 0}, {"longest": 1.5}, {"most": -1}, {"most": True}, {"most": np.float64(3)}):
         with pytest.raises(ValueError, match="must be a whole number"):
             seed_pieces({"hug": 2}, **wrong)
     with pytest.raises(ValueError, match="all empty"):

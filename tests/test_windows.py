@@ -3,6 +3,7 @@
 import random
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -204,6 +205,18 @@ def test_a_window_as_large_as_the_grid_is_global_attention(side, dtype):
     for block in theirs.blocks:
         block.feed_forward.activation = nn.functional.gelu
     assert_close(ours(x), theirs(x), atol=TOLERANCE[dtype], rtol=0)
+
+
+@pytest.mark.parametrize("whole", [np.int64, np.uint8])
+def test_sides_and_shifts_may_be_numbers_of_numpys(whole):
+    torch.manual_seed(0)
+    layer, x = shaken(WindowAttention(8, 2, (4, 8), 4, 0)), torch.randn(2, 32, 8)
+    for layer, twin in (
+        (layer, WindowAttention(8, 2, (whole(4), whole(8)), whole(4), whole(0))),
+        (WindowAttention(8, 2, (4, 8), 2, 1), WindowAttention(8, 2, (whole(4), whole(8)), whole(2), whole(1))),
+    ):
+        twin.load_state_dict(layer.state_dict())
+        assert torch.equal(twin(x), layer(x))
 
 
 def test_a_long_grid_has_windows_of_its_shorter_side():

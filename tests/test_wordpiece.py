@@ -321,9 +321,10 @@ def test_bad_input_is_refused_in_words(wrong, error, words):
 def test_a_file_of_a_vocabulary(tmp_path):
     """WordPiece: a vocab.txt, with a line feed at its end or without, and a file that is none."""
     path = tmp_path / "vocab.txt"
-    for text in ("\n".join(SMALL), "\n".join(SMALL) + "\n"):
-        path.write_text(text, encoding="utf-8")
-        assert WordPiece(path).vocab == WordPiece(str(path)).vocab == SMALL
+    for text in ("\n".join(SMALL), "\n".join(SMALL) + "\n", "\r\n".join(SMALL) + "\r\n"):
+        for encoding in ("utf-8", "utf-8-sig"):  # the second has a mark in front, as some editors write it
+            path.write_bytes(text.encode(encoding))
+            assert WordPiece(path).vocab == WordPiece(str(path)).vocab == SMALL
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="vocab.txt is no vocab.txt: it holds no text in UTF-8"):
         WordPiece(path)

@@ -3,6 +3,7 @@
 import math
 import random
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -47,6 +48,17 @@ def test_words_stand_first_and_codes_behind_all_words():
     assert torch.equal(row[:, :4], some) and torch.equal(row[:, 4:] - V, codes)
     assert torch.equal(row_of(some, codes[:, :0], V), some)
     assert row_of(some[:0], codes[:0], V).shape == (0, 10)
+
+
+@pytest.mark.parametrize("whole", [np.int64, np.uint8])
+def test_how_many_codes_may_be_a_number_of_numpys(whole):
+    """codes_loss, nats, draw: one without a sign, too."""
+    model, row = a_gpt(), rows(3, 4, 2)
+    assert codes_loss(model, row, whole(2)) == codes_loss(model, row, 2)
+    assert torch.equal(nats(model, row, whole(2)), nats(model, row, 2))
+    drawn = [draw(model, row[:, :4], n, v, generator=torch.Generator().manual_seed(0))
+             for n, v in ((2, V), (whole(2), whole(V)))]  # fmt: skip
+    assert torch.equal(*drawn)
 
 
 # --- the loss

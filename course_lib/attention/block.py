@@ -6,6 +6,7 @@ True = may be attended to.
 
 from collections.abc import Callable
 from functools import partial
+from operator import index
 
 import torch.nn as nn
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.sequences import check_sizes, is_whole
 from course_lib.inputs.shapes import check_shapes
 
 ACTIVATIONS = {
@@ -225,12 +226,17 @@ def _check_parts(attention: nn.Module, feed_forward: nn.Module, cross: nn.Module
 
 
 def check_blocks(config, **sizes) -> None:
-    """Raise ValueError, in words, unless a configuration's blocks can be built, and `sizes` of its own."""
+    """Raise ValueError, in words, unless a configuration's blocks can be built, and `sizes` of its own.
+
+    A whole number of NumPy's is made one of Python's, which has no end and can be written as JSON.
+    """
     sizes |= {name: getattr(config, name) for name in ("d_model", "n_heads", "n_layers")}
     sizes |= {} if config.d_ff is None else {"d_ff": config.d_ff}
     for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool):
+        if not is_whole(size):
             raise ValueError(f"{name} must be a whole number; got {size!r}.")
+        if getattr(config, name, None) is size:
+            object.__setattr__(config, name, index(size))
     check_sizes(type(config).__name__, **sizes)
     if config.d_model % config.n_heads:
         raise ValueError(

@@ -7,12 +7,13 @@ Shapes: a matrix is (m, n), cut into groups of `group` weights that follow each 
 """
 
 import copy
+from operator import index
 
 import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.sequences import check_sizes, is_whole
 from course_lib.inputs.shapes import check_shapes
 
 FULL, SCALE_BITS = 32, 16  # bits of a weight as it was trained, and of a scale
@@ -26,7 +27,7 @@ def quantise(weights: Tensor, bits: int, group: int | None = None) -> tuple[Tens
     """
     _check_bits(weights, bits, group)
     rows = weights.detach().float().unflatten(1, (-1, group or weights.shape[1]))  # (m, n / group, group)
-    most = 2 ** (bits - 1) - 1
+    most = 2 ** (index(bits) - 1) - 1
     scales = rows.abs().amax(dim=-1) / most  # (m, n / group)
     whole = (rows / scales[..., None].clamp(min=torch.finfo(scales.dtype).tiny)).round().clamp(-most, most)
     return whole.flatten(1).to(torch.int8), scales
@@ -72,7 +73,7 @@ def megabytes(model: nn.Module, bits: int = FULL, group: int | None = None) -> f
 
 def _check_bits(weights: Tensor, bits: int, group: int | None) -> None:
     check_shapes("quantise", weights=(weights, "m n"))
-    if not isinstance(bits, int) or not 2 <= bits <= 8:
+    if not is_whole(bits) or not 2 <= bits <= 8:
         raise ValueError(f"bits is a whole number from 2 to 8: a sign and something to count with; got {bits!r}.")
     if group is not None:
         check_sizes("quantise", group=group)

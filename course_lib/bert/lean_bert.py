@@ -17,7 +17,7 @@ from course_lib.attention.block import ACTIVATIONS, Block, check_blocks
 from course_lib.attention.norms import LayerNorm
 from course_lib.attention.positions import rotate
 from course_lib.bert.bert import begin, filled
-from course_lib.inputs.sequences import check_sizes, token_ids
+from course_lib.inputs.sequences import check_sizes, is_whole, token_ids
 from course_lib.inputs.shapes import check_shapes
 from course_lib.weights.lean_bert_weights import from_lean_bert
 
@@ -183,7 +183,7 @@ def _begin(model: LeanBert) -> None:
 
 def _check_groups(config: LeanBertConfig) -> None:
     for name in ("d_embedding", "n_groups"):
-        if not isinstance(getattr(config, name), int) or isinstance(getattr(config, name), bool):
+        if not is_whole(getattr(config, name)):
             raise ValueError(f"{name} must be a whole number; got {getattr(config, name)!r}.")
     if config.rotary and config.d_model // config.n_heads % 2:
         raise ValueError(
@@ -194,7 +194,7 @@ def _check_groups(config: LeanBertConfig) -> None:
             f"n_layers, {config.n_layers}, must be a multiple of n_groups, {config.n_groups}: each block is used in as "
             "many layers as any other."
         )
-    if not isinstance(config.n_segments, int) or isinstance(config.n_segments, bool) or config.n_segments < 0:
+    if not is_whole(config.n_segments) or config.n_segments < 0:
         raise ValueError(f"n_segments must be a whole number, 0 or more; got {config.n_segments!r}.")
 
 

@@ -12,6 +12,7 @@ import math
 import re
 import unicodedata
 from functools import lru_cache
+from numbers import Integral, Real
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -215,7 +216,7 @@ def _check_language(language: str) -> None:
 
 
 def _check_exponent(exponent: float) -> None:
-    number = isinstance(exponent, int | float) and not isinstance(exponent, bool)
+    number = isinstance(exponent, Real) and not isinstance(exponent, bool)
     if not number or math.isnan(exponent) or not 0 <= exponent <= 1:
         raise ValueError(
             f"exponent must be a number from 0 (every language equally often) to 1 (as much as there is of it); "
@@ -224,7 +225,7 @@ def _check_exponent(exponent: float) -> None:
 
 
 def _check_size(size: int) -> None:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+    if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
         raise ValueError(f"size must be how many names to draw, 1 or more; got {size!r}.")
 
 

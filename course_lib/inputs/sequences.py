@@ -9,6 +9,8 @@ by `fit` in the loss.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from numbers import Real
+from operator import index
 
 import torch
 import torch.nn as nn
@@ -144,6 +146,20 @@ def whole_lengths(lengths, longest: int, n_sequences: int | None = None) -> Tens
         got = lengths.tolist() if visible(lengths) else f"{lengths.dtype}, {tuple(lengths.shape)}"
         raise ValueError(f"{_wanted(longest, n_sequences)}; got {got}.")
     return lengths.long()
+
+
+def is_whole(number) -> bool:
+    """Whether this is a whole number: an int, or what Python takes for one, as a number of NumPy's is. True is none."""
+    try:
+        index(number)
+    except TypeError:
+        return False
+    return not isinstance(number, bool)
+
+
+def is_real(number) -> bool:
+    """Whether this is one real number, NumPy's too. True is none, and neither is a tensor."""
+    return isinstance(number, Real) and not isinstance(number, bool)
 
 
 def check_sizes(name: str, **sizes: int) -> None:

@@ -13,7 +13,7 @@ from operator import index
 import torch
 from torch import Tensor
 
-from course_lib.inputs.sequences import reading, select_rows
+from course_lib.inputs.sequences import is_real, is_whole, reading, select_rows
 from course_lib.inputs.shapes import check_shapes
 from course_lib.recurrent.language_model import COLDEST
 
@@ -204,17 +204,17 @@ def _warn_if_it_slides(length: int, max_len: int) -> bool:
 
 
 def _check_count(name: str, count: int, least: int) -> None:
-    if not isinstance(count, int) or isinstance(count, bool) or count < least:
+    if not is_whole(count) or count < least:
         raise ValueError(f"{name} must be a whole number, {least} or more; got {count!r}.")
 
 
 def _check_share(p: float) -> None:
-    if not isinstance(p, (int, float)) or not 0 <= p <= 1:
+    if not is_real(p) or not 0 <= p <= 1:
         raise ValueError(f"top_p is a probability, from 0 (the best token alone) to 1 (every token); got {p!r}.")
 
 
 def _check_temperature(temperature: float) -> None:
-    if not isinstance(temperature, (int, float)) or not 0 <= temperature < math.inf:
+    if not is_real(temperature) or not 0 <= temperature < math.inf:
         raise ValueError(
             f"The temperature must be a number from 0 (always the best token) upwards; got {temperature!r}."
         )
@@ -247,10 +247,11 @@ def _check_prompts(prompts) -> list[list[int]]:
 
 
 def _check_stop(stop) -> set[int]:
-    stop = {stop} if isinstance(stop, int) else set(stop)
-    if not all(isinstance(token, int) for token in stop):
-        raise TypeError(f"stop must be token ids, whole numbers; got {stop}: encode the text at which to stop.")
-    return stop
+    try:
+        return {index(token) for token in ([stop] if is_whole(stop) else stop)}
+    except TypeError:
+        wanted = "stop must be token ids, whole numbers"
+        raise TypeError(f"{wanted}; got {stop!r:.80}: encode the text at which to stop.") from None
 
 
 def _check_drawn(words: list[int]) -> None:

@@ -7,12 +7,13 @@ in a row, a code V to V + K - 1: one vocabulary of V + K.
 """
 
 import math
+from operator import index
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.inputs.sequences import reading, visible
+from course_lib.inputs.sequences import is_whole, reading, visible
 from course_lib.inputs.shapes import check_shapes
 from course_lib.language.generate import next_probs
 
@@ -30,6 +31,7 @@ def codes_loss(model: nn.Module, rows: Tensor, n_codes: int) -> Tensor:
     """
     check_shapes("codes_loss", rows=(rows, "int B T+"))
     _check_count(rows, n_codes)
+    n_codes = index(n_codes)  # a number of NumPy's may have no opposite
     logits = model(rows[:, :-1])[:, -n_codes:]  # (B, n, V + K)
     return F.cross_entropy(logits.flatten(0, 1), rows[:, -n_codes:].flatten())
 
@@ -61,21 +63,23 @@ def nats(model: nn.Module, rows: Tensor, n_codes: int) -> Tensor:
     """How surprising each image is after its name: -log p of its codes, summed, rows (B, T + n) -> (B,)."""
     check_shapes("nats", rows=(rows, "int B T+"))
     _check_count(rows, n_codes)
+    n_codes = index(n_codes)
     with reading(model):
         logits = model(rows[:, :-1])[:, -n_codes:]
     return F.cross_entropy(logits.transpose(1, 2), rows[:, -n_codes:], reduction="none").sum(dim=1)
 
 
 def _check_count(rows: Tensor, n_codes: int) -> None:
-    if not isinstance(n_codes, int) or not 1 <= n_codes < rows.shape[1]:
+    if not is_whole(n_codes) or not 1 <= n_codes < rows.shape[1]:
         raise ValueError(f"Behind a word or more stand 1 to {rows.shape[1] - 1} codes; got n_codes={n_codes}.")
 
 
 def _check_draw(model: nn.Module, length: int, n_codes: int, n_words: int) -> None:
-    if not all(isinstance(count, int) and count >= 0 for count in (n_codes, n_words)):
+    if not all(is_whole(count) and count >= 0 for count in (n_codes, n_words)):
         raise ValueError(f"n_codes and n_words are whole numbers from 0; got {n_codes!r} and {n_words!r}.")
-    if length + n_codes > model.max_len + 1:  # the last one is written, not read
-        raise ValueError(f"Words and codes are {length + n_codes} tokens together; this model reads {model.max_len}.")
+    together = length + index(n_codes)
+    if together > model.max_len + 1:  # the last one is written, not read
+        raise ValueError(f"Words and codes are {together} tokens together; this model reads {model.max_len}.")
 
 
 def _check_probs(probs: Tensor) -> None:

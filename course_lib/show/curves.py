@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -73,7 +74,7 @@ def runs_plot(
     places = list(dict.fromkeys(place for _, one in series for place in one))
     if not places:
         raise ValueError("A picture of runs needs at least one number, by its place: {'LSTM': numbers}.")
-    along = all(isinstance(place, int | float) for place in places)
+    along = all(isinstance(place, Real) for place in places)
     ax = lines([], {}, ax, xlabel=xlabel, ylabel=ylabel, title=title, log=log, levels=levels)
     live = []
     for order, (name, one), colour in zip(range(len(series)), series, colours or _colours(), strict=False):

@@ -5,6 +5,7 @@ ax = lattice_plot(None, "hugs", {"h": log_p, "ug": ..., ...}, path=["hug", "s"])
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -142,7 +143,7 @@ def _check_lattice(word: str, logp: Mapping[str, float]) -> None:
     if not isinstance(word, str) or not isinstance(logp, Mapping):
         raise TypeError("Give a word, a string, and a vocabulary, a dict piece -> log p.")
     for piece, log_p in logp.items():
-        if not isinstance(log_p, int | float) or not log_p <= 1e-9:
+        if not isinstance(log_p, Real) or not log_p <= 1e-9:
             raise ValueError(f"A log p is a number, 0 or less; {piece!r} has {log_p!r}. Is it p, and not log p?")
     if not 0 < len(word) <= MOST:
         raise ValueError(f"A word of 1 to {MOST} characters can be drawn; this one has {len(word)}.")

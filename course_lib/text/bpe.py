@@ -16,8 +16,9 @@ from itertools import pairwise
 
 import torch
 
+from course_lib.inputs.sequences import is_whole
 from course_lib.text.token_row import Pair, TokenRow
-from course_lib.text.tokenizers import UNKNOWN_MARK, check_depth, check_string, indices
+from course_lib.text.tokenizers import UNKNOWN_MARK, WordCache, check_depth, check_string, check_vocab_size, indices
 
 Tokens = Sequence[str]
 Pieces = Mapping[Tokens, int]  # how often each piece occurs
@@ -138,7 +139,7 @@ class BPE:
         self.specials = {name: self.vocab.index(name) for name in specials}
         self._index = {token: i for i, token in enumerate(self.vocab) if i != self.specials.get(token)}
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
-        self._known: dict[str, list[int]] = {}
+        self._known = WordCache()
 
     @classmethod
     def train(cls, text: str, vocab_size: int, specials: Tokens = (), alphabet="bytes", digits=False, min_count=2):
@@ -165,7 +166,7 @@ class BPE:
             if piece not in self._known:
                 symbols = (s if s in self._index else UNKNOWN_MARK for s in ALPHABETS[self.alphabet](piece))
                 tokens = apply_merges([s for s in symbols if s in self._index], self._ranks)
-                self._known[piece] = [self._index[token] for token in tokens]
+                self._known.keep(piece, [self._index[token] for token in tokens])
             ids += self._known[piece]
         return torch.tensor(ids, dtype=torch.long)
 
@@ -195,17 +196,8 @@ class BPE:
         return _check_json(data)
 
 
-def check_vocab_size(vocab_size: int, smallest: int, min_count: int) -> None:
-    """Raise TypeError or ValueError where no vocabulary of `vocab_size` can be learnt: `smallest` is all symbols."""
-    for name, size, least in (("vocab_size", vocab_size, smallest), ("min_count", min_count, 2)):
-        if not isinstance(size, int):
-            raise TypeError(f"{name} must be a whole number, not {size!r}.")
-        if size < least:
-            raise ValueError(f"{name} must be {least} or more, not {size}.")
-
-
 def _check_pieces(pieces: Pieces) -> None:
-    if not isinstance(pieces, Mapping) or not all(isinstance(n, int) and n > 0 for n in pieces.values()):
+    if not isinstance(pieces, Mapping) or not all(is_whole(n) and n > 0 for n in pieces.values()):
         raise TypeError("Give how often each piece occurs, as Counter(cut(text)) does.")
 
 

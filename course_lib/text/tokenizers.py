@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
+from course_lib.inputs.sequences import is_whole
+
 UNKNOWN_MARK = "\ufffd"  # CharTokenizer's index 0: any character that the vocabulary does not hold
 WORD_SPECIALS = ("<padding>", "<start>", "<end>", "<unknown>")  # WordTokenizer's indices 0 to 3
 UNSEEN = dict.fromkeys(map(ord, "\u061c\u200b\u200e\u200f"), " ")  # marks of direction, possible line breaks
@@ -156,6 +158,21 @@ class WordTokenizer:
         return tokenizer
 
 
+class WordCache(dict):
+    """The ids of words that were cut before. Full at a million characters, ten added for each word, it begins anew."""
+
+    most, characters = 1_000_000, 0
+
+    def keep(self, word: str, ids: list[int]) -> list[int]:
+        """Keep the ids of a word, and give them back."""
+        if self.characters > self.most:
+            self.clear()
+            self.characters = 0
+        self.characters += len(word) + 10
+        self[word] = ids
+        return ids
+
+
 def words(text: str) -> list[str]:
     """The words and the punctuation marks of a text, in any script; a hyphen or an apostrophe stays with its word."""
     check_string(text, "words")
@@ -199,6 +216,15 @@ def check_string(text: object, where: str) -> None:
             f"{where} got half a character, U+{ord(text[error.start]):04X}, which no file can hold: "
             "read the text as UTF-8, or with errors='replace'."
         ) from None
+
+
+def check_vocab_size(vocab_size: int, smallest: int, min_count: int) -> None:
+    """Raise TypeError or ValueError where no vocabulary of `vocab_size` can be learnt: `smallest` is all symbols."""
+    for name, size, least in (("vocab_size", vocab_size, smallest), ("min_count", min_count, 2)):
+        if not is_whole(size):
+            raise TypeError(f"{name} must be a whole number, not {size!r}.")
+        if size < least:
+            raise ValueError(f"{name} must be {least} or more, not {size}.")
 
 
 def check_depth(data: str, who: str) -> None:

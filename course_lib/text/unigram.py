@@ -17,8 +17,8 @@ from itertools import combinations
 
 import torch
 
-from course_lib.text.bpe import check_vocab_size
-from course_lib.text.tokenizers import UNKNOWN_MARK, check_depth, check_string, indices
+from course_lib.inputs.sequences import is_real, is_whole
+from course_lib.text.tokenizers import UNKNOWN_MARK, WordCache, check_depth, check_string, check_vocab_size, indices
 
 UNIGRAM_SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 SPACE_MARK = "▁"  # U+2581, what a space is written as
@@ -214,7 +214,7 @@ class Unigram:
     def __init__(self, vocab: LogP, specials: Sequence[str] = UNIGRAM_SPECIALS):
         _check_vocab(vocab, specials)
         self.vocab, self.logp = list(vocab), {piece: n for piece, n in vocab.items() if piece not in specials}
-        self._index, self._known = {piece: i for i, piece in enumerate(vocab)}, {}
+        self._index, self._known = {piece: i for i, piece in enumerate(vocab)}, WordCache()
         self.specials = {name: self._index[name] for name in specials}
         self.padding, self.unknown, self.cls, self.sep, self.mask = self.specials.values()
         self._unseen = min(self.logp.values(), default=0.0) - 10.0  # as SentencePiece has it
@@ -233,7 +233,7 @@ class Unigram:
         for text, n in Counter(texts).items():
             words.update({chunk: n * times for chunk, times in Counter(chunks(text)).items()})
         check_vocab_size(vocab_size, len(specials) + len({c for chunk in words for c in chunk}), 2)
-        size = vocab_size - len(specials)
+        size = int(vocab_size) - len(specials)
         logp = em_step(words, seed_pieces(words, longest, most=10 * size))
         while len(logp) > size:
             logp = em_step(words, prune(words, logp, max(size, int(keep * len(logp)))))
@@ -274,7 +274,6 @@ class Unigram:
     @classmethod
     def from_json(cls, data: str) -> Unigram:
         """The tokenizer that `to_json` wrote; raises ValueError when `data` is anything else."""
-        check_depth(data, "Unigram")
         return _check_json(data)
 
     def _segment(self, chunk: str, alpha: float | None, generator: torch.Generator | None) -> list[int]:
@@ -285,7 +284,7 @@ class Unigram:
         logp = ChainMap(self.logp, unseen) if unseen else self.logp
         pieces = viterbi(chunk, logp) if alpha is None else sample(chunk, logp, alpha, generator)
         ids = [self._index[piece] if piece in self.logp else self.unknown for piece in pieces]
-        return ids if alpha is not None else self._known.setdefault(chunk, ids)
+        return ids if alpha is not None else self._known.keep(chunk, ids)
 
 
 def _check_word(word: str, pieces: Collection[str]) -> None:
@@ -303,12 +302,12 @@ def _check_written(word: str, log_p: float) -> None:
 
 
 def _check_alpha(alpha: float) -> None:
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha < math.inf:
+    if not is_real(alpha) or not 0 <= alpha < math.inf:
         raise ValueError(f"alpha is the power that probabilities are raised to, a number of 0 or more; got {alpha!r}.")
 
 
 def _check_least(least: float) -> None:
-    if isinstance(least, bool) or not isinstance(least, int | float) or not 0 < least < math.inf:
+    if not is_real(least) or not 0 < least < math.inf:
         raise ValueError(f"least is the least count, a number above 0; got {least!r}.")
 
 
@@ -318,7 +317,7 @@ def _check_logp(logp: LogP) -> None:
     if "" in logp:
         raise ValueError("A piece has one character or more; the vocabulary holds an empty one.")
     for piece, n in logp.items():
-        if isinstance(n, bool) or not isinstance(n, int | float) or not -math.inf < n <= 1e-9:
+        if not is_real(n) or not -math.inf < n <= 1e-9:
             raise ValueError(
                 f"A log p is a finite number, 0 or less; {piece[:40]!r} has {n!r}. Is it p, and not log p?"
             )
@@ -330,7 +329,7 @@ def _check_corpus(words: Mapping[str, float], logp: LogP | None = None) -> None:
     if not words:
         raise ValueError("The corpus is empty: give it a word or more.")
     for word, n in words.items():
-        if isinstance(n, bool) or not isinstance(n, int | float) or not 0 < n < math.inf:
+        if not is_real(n) or not 0 < n < math.inf:
             raise ValueError(f"A word occurs a number of times above 0; {word[:40]!r} has {n!r}.")
     if logp is None:
         return
@@ -342,7 +341,7 @@ def _check_corpus(words: Mapping[str, float], logp: LogP | None = None) -> None:
 
 
 def _check_size(size: int, least: int) -> None:
-    if isinstance(size, bool) or not isinstance(size, int) or size < least:
+    if not is_whole(size) or size < least:
         raise ValueError(
             f"size must be a whole number, {least} or more, for nothing else writes these pieces; got {size!r}."
         )
@@ -350,7 +349,7 @@ def _check_size(size: int, least: int) -> None:
 
 def _check_seeds(counts: Mapping[str, float], longest: int, most: int) -> None:
     for name, n, least in (("longest", longest, 1), ("most", most, 0)):
-        if isinstance(n, bool) or not isinstance(n, int) or n < least:
+        if not is_whole(n) or n < least:
             raise ValueError(f"{name} must be a whole number, {least} or more; got {n!r}.")
     if not counts:
         raise ValueError("The words of the corpus are all empty: there is nothing to learn pieces from.")
@@ -361,7 +360,7 @@ def _check_texts(texts: Collection[str], keep: float) -> None:
         _check_corpus(texts)
     elif not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise TypeError("Give a list of texts, each a string, or a dict text -> how often it counts.")
-    if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep < 1:
+    if not is_real(keep) or not 0 < keep < 1:
         raise ValueError(f"keep is the part of the pieces that a pruning leaves, between 0 and 1; got {keep!r}.")
 
 
@@ -375,6 +374,7 @@ def _check_vocab(vocab: LogP, specials: Sequence[str]) -> None:
 
 
 def _check_json(data: str) -> Unigram:
+    check_depth(data, "Unigram")
     try:
         saved = json.loads(data)
         return {"Unigram": Unigram}[saved.pop("type")](**saved)

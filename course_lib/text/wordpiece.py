@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from course_lib.text.bpe import check_vocab_size, learn_merges
-from course_lib.text.tokenizers import check_depth, check_string, indices
+from course_lib.text.bpe import learn_merges
+from course_lib.text.tokenizers import WordCache, check_depth, check_string, check_vocab_size, indices
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 GOES_ON = "##"  # what a piece begins with that is not the first of its word
@@ -93,7 +93,7 @@ class WordPiece:
         self.padding, self.unknown, self.cls, self.sep, self.mask = self.specials.values()
         self._index = {piece: i for i, piece in enumerate(self.vocab)}
         self._pieces = self._index.keys() - set(specials)  # a word that is spelt like a special is not that special
-        self._known: dict[str, list[int]] = {}
+        self._known = WordCache()
         self._special = re.compile(f"({'|'.join(map(re.escape, specials))})")
         self.continues = torch.tensor([piece.startswith(GOES_ON) and piece != GOES_ON for piece in self.vocab])
 
@@ -188,7 +188,7 @@ class WordPiece:
     def _word(self, word: str) -> list[int]:
         if word not in self._known:
             pieces = longest_match(word, self._pieces)
-            self._known[word] = [self.unknown] if pieces is None else [self._index[piece] for piece in pieces]
+            self._known.keep(word, [self.unknown] if pieces is None else [self._index[piece] for piece in pieces])
         return self._known[word]
 
 
@@ -226,7 +226,7 @@ def _check_vocab(vocab: Sequence[str] | str | Path, specials: Sequence[str]) -> 
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path.name}: a vocab.txt has one piece a line.")
         try:
-            vocab = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            vocab = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
             raise ValueError(f"{path.name} is no vocab.txt: it holds no text in UTF-8, one piece a line.") from None
     if not isinstance(vocab, list | tuple) or not all(isinstance(piece, str) for piece in vocab):

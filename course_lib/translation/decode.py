@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from course_lib.inputs.sequences import select_rows
+from course_lib.inputs.sequences import is_whole, select_rows
 
 
 class Decoded(NamedTuple):
@@ -158,7 +158,7 @@ def _check(start, length_penalty: float = 0.0, **counts: int) -> Tensor:
             f"{start.dtype} of shape {tuple(start.shape)}."
         )
     for name, count in counts.items():
-        if not isinstance(count, int) or count < 1:
+        if not is_whole(count) or count < 1:
             raise ValueError(f"{name} must be a whole number, 1 or more; got {count}.")
     if not 0 <= length_penalty < math.inf:
         raise ValueError(f"length_penalty must be 0 or more; got {length_penalty}.")

@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import autocast_is_on, reading, visible
+from course_lib.inputs.sequences import autocast_is_on, is_whole, reading, visible
 from course_lib.inputs.shapes import check_shapes
 
 LARGEST = 32.0  # no standardised image has such values, and an image of whole numbers from 0 to 255 has
@@ -215,5 +215,5 @@ def _check_order(images: Tensor, order: Tensor) -> None:
 
 
 def _check_steps(*steps: int) -> None:
-    if not all(isinstance(step, int) for step in steps):
+    if not all(map(is_whole, steps)):
         raise ValueError(f"Images move by whole pixels; got {', '.join(map(str, steps))}.")

@@ -9,6 +9,7 @@ which is twice that of the stage before, M side of a window, K n_classes.
 """
 
 from dataclasses import dataclass
+from operator import index
 
 import torch
 import torch.nn as nn
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from course_lib.attention.block import ACTIVATIONS
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.sequences import check_sizes, is_whole
 from course_lib.inputs.shapes import check_same_shapes, check_shapes
 from course_lib.vision.images import image_batch
 from course_lib.vision.patches import PatchEmbedding
@@ -174,8 +175,10 @@ def _check_config(config: SwinConfig) -> None:
     sizes |= {"image_size": sides[0], "image_size[1]": sides[1]}
     sizes |= {f"{name}[{s}]": number for name, numbers in lists.items() for s, number in enumerate(numbers)}
     for name, size in sizes.items():
-        if type(size) is not int:
+        if not is_whole(size):
             raise ValueError(f"{name} must be a whole number; got {size!r}.")
+        if getattr(config, name, None) is size:
+            object.__setattr__(config, name, index(size))  # a number of NumPy's becomes one of Python's
     check_sizes("SwinConfig", **sizes)
     if any(side % config.patch_size for side in sides):
         raise ValueError(
@@ -206,7 +209,7 @@ def _check_config(config: SwinConfig) -> None:
 
 
 def _check_even(grid: tuple[int, int]) -> None:
-    whole = isinstance(grid, (tuple, list)) and len(grid) == 2 and all(type(one) is int and one > 0 for one in grid)
+    whole = isinstance(grid, (tuple, list)) and len(grid) == 2 and all(is_whole(one) and one > 0 for one in grid)
     if not whole or grid[0] % 2 or grid[1] % 2:
         raise ValueError(f"PatchMerging joins 2 x 2 places: its grid is (rows, columns), both even; got {grid!r}.")
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from course_lib.attention.block import Block, FeedForward
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.sequences import check_sizes, is_whole
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -101,8 +101,9 @@ class WindowAttention(MultiHead):
         side = min(side, *grid)
         _check_fills(grid, side)
         _check_shift(side, shift, grid)
+        grid, side, shift = tuple(map(int, grid)), int(side), int(shift)  # a number of NumPy's may have no opposite
         super().__init__(d_model, n_heads, position_bias=GridBias(n_heads, side))
-        self.grid, self.side, self.shift = tuple(grid), side, shift
+        self.grid, self.side, self.shift = grid, side, shift
         self.register_buffer("together", shift_mask(*grid, side, shift) if shift else None, persistent=False)
 
     def forward(self, x: Tensor, **other) -> Tensor:
@@ -162,10 +163,10 @@ class WindowEncoder(nn.Module):
 
 
 def _check_grid(grid: tuple[int, int], side: int) -> None:
-    whole = isinstance(grid, (tuple, list)) and len(grid) == 2 and all(type(one) is int and one > 0 for one in grid)
+    whole = isinstance(grid, (tuple, list)) and len(grid) == 2 and all(is_whole(one) and one > 0 for one in grid)
     if not whole:
         raise ValueError(f"A grid is (rows, columns), whole numbers from 1; got {grid!r}.")
-    if type(side) is not int or side < 1:
+    if not is_whole(side) or side < 1:
         raise ValueError(f"The side of a window is a whole number from 1; got {side!r}.")
 
 
@@ -193,7 +194,7 @@ def _check_windows(windows: Tensor, h: int, w: int) -> None:
 
 
 def _check_shift(side: int, shift: int, grid: tuple[int, int] | None = None) -> None:
-    if type(shift) is not int or not 0 <= shift < side:
+    if not is_whole(shift) or not 0 <= shift < side:
         raise ValueError(f"The shift of windows of side {side} is a whole number from 0 to {side - 1}; got {shift!r}.")
     if shift and grid is not None and min(grid) <= side:
         raise ValueError(

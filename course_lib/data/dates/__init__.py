@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date, timedelta
 from functools import lru_cache
+from numbers import Integral
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -111,11 +112,12 @@ def _draw(split: str, n_dates: int | tuple[int, int], size: int, seed: int) -> l
     """`size` different lists of days of one split."""
     known = days(split)
     low, high = n_dates if isinstance(n_dates, tuple | list) and len(n_dates) == 2 else (n_dates, n_dates)
-    if not all(type(n) is int for n in (low, high)) or not 1 <= low <= high <= MOST:
+    whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in (low, high))
+    if not whole or not 1 <= low <= high <= MOST:
         raise ValueError(f"n_dates must be a number from 1 to {MOST}, or (fewest, most) of these, not {n_dates!r}.")
-    if type(size) is not int or size < 1:
+    if not isinstance(size, Integral) or size < 1:
         raise ValueError(f"A split's size must be a whole number, 1 or more, not {size!r}.")
-    if type(seed) is not int:
+    if not isinstance(seed, Integral):
         raise ValueError(f"seed must be a whole number, not {seed!r}.")
     if high == 1 and size > len(known):
         raise ValueError(f"The {split} split has {len(known):,} single dates: {size:,} are too many.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
+from numbers import Integral
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -50,11 +51,11 @@ def pairs(split: str, size: int | None = None, max_words: int = MOST, seed: int 
     """
     check_split(split)
     size = SIZES[split] if size is None else size
-    if type(size) is not int or size < 1:
+    if not isinstance(size, Integral) or size < 1:
         raise ValueError(f"A split's size must be a whole number, 1 or more, not {size!r}.")
-    if type(max_words) is not int or not FEWEST <= max_words <= MOST:
+    if not isinstance(max_words, Integral) or not FEWEST <= max_words <= MOST:
         raise ValueError(f"max_words must be a whole number from {FEWEST} to {MOST}, not {max_words!r}.")
-    if type(seed) is not int:
+    if not isinstance(seed, Integral):
         raise ValueError(f"seed must be a whole number, not {seed!r}.")
     drawn = _stream(max_words, seed).take(split, size)
     return [Pair(list(pair.source), list(pair.target), list(pair.alignment)) for pair in drawn]

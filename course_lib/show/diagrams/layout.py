@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral
 from typing import NamedTuple
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -185,7 +186,7 @@ def grid(*rows: Sequence[Layout | None], gap: int | tuple[int, int] = GAP, align
     gap, an unknown `align`, no rows or rows of unequal length; TypeError for what cannot be laid out.
     """
     across, up = gap if isinstance(gap, tuple) else (gap, gap)
-    if not all(isinstance(size, int) and size >= 0 for size in (across, up)):
+    if not all(isinstance(size, Integral) and size >= 0 for size in (across, up)):
         raise ValueError(f"gap must be whole points, 0 or more, or a pair of them; got {gap!r}.")
     if align not in ("bottom", "middle", "top"):
         raise ValueError(f'align must be "top", "middle" or "bottom"; got {align!r}.')
