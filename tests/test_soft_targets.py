@@ -104,6 +104,47 @@ def test_gradients_are_as_large_at_any_high_temperature():
     assert (cold - limit).norm() > 0.3 * limit.norm()
 
 
+@pytest.mark.parametrize("temperature", [0.5, 4.0])
+def test_what_has_no_probability_counts_nothing(temperature):
+    """distillation_loss: a vocabulary that both mask, or the teacher alone, is as if it were not there."""
+    hidden = torch.tensor([[True, False, False, False, True], [False] * 5, [False, True, True, True, True]])
+    student, teacher = scores(3, 5).requires_grad_(), scores(3, 5, seed=1).masked_fill(hidden, -math.inf)
+    loss = distillation_loss(student.masked_fill(hidden, -math.inf), teacher, temperature)
+    alone = [distillation_loss(s[~h][None], t[~h][None], temperature)
+             for s, t, h in zip(student, teacher, hidden, strict=True)]  # fmt: skip
+    assert_close(loss, sum(alone) / 3)
+    for one, other in zip(*(torch.autograd.grad(some, student) for some in (loss, sum(alone) / 3)), strict=True):
+        assert_close(one, other, **NEAR)
+    leaf = student.detach().masked_fill(hidden, -math.inf).requires_grad_()
+    distillation_loss(leaf, teacher, temperature).backward()
+    assert leaf.grad.isfinite().all() and not leaf.grad[hidden].any()
+    p, log_q = softened(teacher, temperature), (student / temperature).log_softmax(dim=-1)
+    wanted = temperature**2 * (torch.xlogy(p, p) - p * log_q).sum() / 3
+    assert_close(distillation_loss(student, teacher, temperature), wanted)
+    assert_close(torch.autograd.grad(wanted, student), torch.autograd.grad(
+        distillation_loss(student, teacher, temperature), student), **NEAR)  # fmt: skip
+
+
+def test_where_nothing_or_the_impossible_is_told():
+    """distillation_loss: a place where the teacher says nothing is free; what the student rules out costs without end.
+
+    A NaN is still seen.
+    """
+    nothing = torch.full((1, 5), -math.inf)
+    for student in (scores(1, 5), nothing.clone()):
+        student.requires_grad_()
+        loss = distillation_loss(student, nothing)
+        loss.backward()
+        assert loss == 0 and not student.grad.any()
+    both = [torch.cat([scores(2, 5, seed=seed), nothing]) for seed in (0, 1)]
+    assert_close(3 * distillation_loss(*both), 2 * distillation_loss(*(part[:2] for part in both)))
+    assert distillation_loss(torch.tensor([[0.0, -math.inf]]), torch.zeros(1, 2)) == math.inf
+    far = torch.tensor([[0.0, -500.0]])  # a probability that is 0 in single precision
+    assert distillation_loss(torch.tensor([[0.0, -math.inf]]), far) == 0
+    for broken in (scores(1, 5).fill_(math.nan), torch.tensor([[0.0, math.nan, -math.inf, 0, 0]])):
+        assert distillation_loss(scores(1, 5), broken).isnan() and distillation_loss(broken, scores(1, 5)).isnan()
+
+
 def test_no_place_at_all_has_no_loss():
     student = torch.zeros(0, 5).requires_grad_()
     loss = distillation_loss(student, torch.zeros(0, 5))
@@ -145,6 +186,18 @@ def test_a_student_begins_with_layers_of_its_teacher(layers, more):
     if layers == [0, 1, 2, 3]:
         assert torch.equal(student(ids, None, mask), teacher(ids, None, mask))
         assert student.state_dict().keys() == teacher.state_dict().keys()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_a_student_has_its_teachers_kind_of_number(dtype):
+    """kept_layers: to the last digit."""
+    teacher = a_teacher().double()
+    with torch.no_grad():
+        teacher.tokens.weight.add_(1e-12)  # which single precision does not hold
+    student = kept_layers(teacher.to(dtype), [3, 1])
+    assert {part.dtype for part in student.state_dict().values()} == {dtype}
+    assert torch.equal(student.tokens.weight, teacher.tokens.weight)
+    assert torch.equal(student.blocks[0].feed_forward.w_1.weight, teacher.blocks[3].feed_forward.w_1.weight)
 
 
 def test_a_student_is_a_copy_and_keeps_the_mode():

@@ -6,10 +6,13 @@
 Shapes: N places that are asked, V pieces, T time, D d_model. Batch first, always.
 """
 
+import math
+
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.bert.lean_bert import LeanBert, LeanBertConfig
+from course_lib.inputs.sequences import is_whole
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -27,12 +30,17 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
 
     The divergence, not the cross-entropy: they differ by the teacher's own entropy, which the student cannot change,
     and this one is 0 where both say the same. tau^2: else the gradients shrink by that (Hinton et al., 2015, section
-    2). No gradient reaches the teacher. 0 for no place at all. Raises ValueError for shapes that differ.
+    2). No gradient reaches the teacher. A piece that the teacher gives probability 0 (logit -infinity) counts 0, and so
+    does a place where it has no other; where the student alone gives 0, the loss is infinite. 0 for no place at all.
+    Raises ValueError for shapes that differ.
     """
     _check_temperature(temperature)
     check_shapes("distillation_loss", student=(student, "N V"), teacher=(teacher, "N V"))
-    p, log_p = (teacher.detach() / temperature).log_softmax(dim=-1), (student / temperature).log_softmax(dim=-1)
-    return temperature**2 * F.kl_div(log_p, p, log_target=True, reduction="sum") / max(1, len(student))
+    nothing = (teacher == -math.inf).all(dim=-1, keepdim=True)  # (N, 1)
+    student, teacher = (logits.masked_fill(nothing, 0) / temperature for logits in (student, teacher.detach()))
+    log_q, log_p = student.log_softmax(dim=-1), teacher.log_softmax(dim=-1)
+    p = log_p.exp()
+    return temperature**2 * (p * (log_p - log_q)).masked_fill(p == 0, 0).sum() / max(1, len(student))
 
 
 def states_loss(student: Tensor, teacher: Tensor) -> Tensor:
@@ -48,12 +56,13 @@ def states_loss(student: Tensor, teacher: Tensor) -> Tensor:
 def kept_layers(teacher: LeanBert, layers: list[int]) -> LeanBert:
     """A copy of the teacher with these of its layers alone, in this order; tables and norms are the teacher's.
 
-    layers: numbers from 0 (nearest to the tables). DistilBERT takes one of each two (Sanh et al., 2019, section 3).
-    Raises ValueError for a teacher that shares its blocks, and for layers that it has not.
+    layers: numbers from 0 (nearest to the tables). DistilBERT takes one of each two (Sanh et al., 2019, section 3). The
+    copy has the teacher's dtype and device. Raises ValueError for a teacher that shares its blocks, and for layers that
+    it has not.
     """
     _check_layers(teacher, layers)
     config = LeanBertConfig(**{**vars(teacher.config), "n_layers": len(layers), "n_groups": len(layers)})
-    student = LeanBert(config)
+    student = LeanBert(config).to(teacher.tokens.weight)
     kept = {f"blocks.{new}.": f"blocks.{old}." for new, old in enumerate(layers)}
     weights = {name: part for name, part in teacher.state_dict().items() if not name.startswith("blocks.")}
     for new, old in kept.items():
@@ -73,5 +82,5 @@ def _check_layers(teacher: LeanBert, layers: list[int]) -> None:
     n = teacher.config.n_layers
     if teacher.config.n_groups != n:
         raise ValueError("This teacher uses a block in several layers: no layer can be taken out of it.")
-    if not layers or any(not isinstance(layer, int) or not 0 <= layer < n for layer in layers):
+    if not layers or any(not is_whole(layer) or not 0 <= layer < n for layer in layers):
         raise ValueError(f"layers are numbers from 0 to {n - 1}, one or more; got {layers!r}.")
