@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
@@ -90,6 +91,29 @@ def test_infilling_puts_masks_where_nothing_was():
     assert set(source) == {MASK} and len(source) > 1000 and target == [5] * 1000
 
 
+@pytest.mark.parametrize("mean", [1e3, 1e20, math.inf, np.float64(1e300), 10**30])
+def test_a_mean_without_end_makes_one_span(mean):
+    """text_infilling, span_lengths: longer than any text, so all that is to be hidden is one span."""
+    assert span_lengths(40, drawn(), 0.5, mean) == [20]
+    source, target = text_infilling(list(range(1, 41)), drawn(), MASK, share=1.0, mean=mean)
+    assert source == [MASK] and target == list(range(1, 41))
+    assert text_infilling([], drawn(), MASK, mean=mean) == ([], [])
+
+
+@pytest.mark.parametrize("mean", [0.01, 1, np.int64(3), np.float32(2.5)])
+def test_a_mean_is_any_number_that_ends(mean):
+    lengths = span_lengths(200, drawn(), 0.5, mean)
+    assert sum(lengths) == 100 and lengths == span_lengths(200, drawn(), 0.5, float(mean))
+    if mean == 0.01:
+        assert 3_000 < len(lengths) < 30_000  # about a hundred of length 0 for each other one
+
+
+@pytest.mark.parametrize("mean", [0, -1, math.nan, -math.inf, 5e-324, 1e-6, 0.009])
+def test_a_mean_that_nearly_never_hides_is_refused(mean):
+    with pytest.raises(ValueError, match="must be 0.01 or more: spans of length 0 hide nothing"):
+        text_infilling([1, 2, 3], drawn(), MASK, mean=mean)
+
+
 @pytest.mark.parametrize(("n", "share"), [(0, 1.0), (1, 0.3), (1, 1.0), (7, 0.3), (7, 0.0)])
 def test_spans_hide_a_part_of_a_token_as_often_as_it_is_large(n, share):
     """span_lengths: of one token 0.3 is hidden, three times in ten the whole."""
@@ -129,6 +153,3 @@ def test_bad_input_is_refused_in_words():
     for wrong in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="from 0 to 1"):
             token_masking([1], drawn(), MASK, wrong)
-    for wrong in (0, -1, math.nan):
-        with pytest.raises(ValueError, match="average length of a span"):
-            text_infilling([1], drawn(), MASK, mean=wrong)

@@ -52,6 +52,12 @@ def test_spans_are_as_many_and_as_long_as_the_paper_says(n, share, mean):
         assert len(spans) == min(wanted, hidden, n - hidden + 1)
 
 
+@pytest.mark.parametrize("mean, spans", [(5e-324, 6), (1e-300, 6), (0.5, 6), (1e308, 1), (math.inf, 1)])
+def test_a_mean_may_be_any_number_above_zero(mean, spans):
+    """draw_spans: a span has one token or more, and there is one or more."""
+    assert len(draw_spans(12, drawn(), 0.5, mean)) == spans
+
+
 def test_the_first_place_is_hidden_as_often_as_the_last():
     """draw_spans: not never and always, as in T5's own code; both less often than the middle."""
     hidden = torch.zeros(20)

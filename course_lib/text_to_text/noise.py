@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 
 SHARE, MEAN = 0.3, 3.0  # "30% of tokens" (section 5.1), spans of lambda = 3 (section 2.2)
+_LEAST, _MOST = 0.01, 2.0**40  # of a mean: so many more spans of length 0 than others, and more tokens than any text
 
 
 def token_masking(tokens: Sequence, generator: torch.Generator, mask, share: float = SHARE) -> tuple[list, list]:
@@ -31,7 +32,8 @@ def text_infilling(
     """Spans of a length drawn from Poisson(mean) become one mask each: how many tokens it stands for is not told.
 
     A span of length 0 is a mask put between two tokens. `share` of all tokens are hidden, on average; spans stand
-    anywhere, two of them side by side as well, and so reach a token at an end less often than one in the middle.
+    anywhere, two of them side by side as well, and so reach a token at an end less often than one in the middle. A mean
+    above the length of the text, infinity included, makes one span of them. Raises what `span_lengths` raises.
     """
     check_noise(tokens, share)
     lengths = span_lengths(len(tokens), generator, share, mean)
@@ -64,13 +66,15 @@ def document_rotation(tokens: Sequence, generator: torch.Generator) -> tuple[lis
 def span_lengths(n: int, generator: torch.Generator, share: float = SHARE, mean: float = MEAN) -> list[int]:
     """Lengths from Poisson(mean) that hide share * n of n tokens together, the last cut to fit.
 
-    A part of a token is hidden as often as it is large: 0.3 of one token is one token, three times in ten.
+    A part of a token is hidden as often as it is large: 0.3 of one token is one token, three times in ten. Raises
+    ValueError for a mean below 0.01, where nearly all spans would have length 0.
     """
     _check_mean(mean)
+    rate = torch.tensor(min(float(mean), _MOST))
     left = int(share * n + torch.rand((), generator=generator).item())
     lengths = []
     while left:
-        lengths.append(min(left, int(torch.poisson(torch.tensor(mean), generator=generator))))
+        lengths.append(min(left, int(torch.poisson(rate, generator=generator))))
         left -= lengths[-1]
     return lengths
 
@@ -84,5 +88,8 @@ def check_noise(tokens: Sequence, share: float = 0.0) -> None:
 
 
 def _check_mean(mean: float) -> None:
-    if not mean > 0:
-        raise ValueError(f"mean is the average length of a span and must be above 0; got {mean}.")
+    if not mean >= _LEAST:
+        raise ValueError(
+            f"mean is the average length of a span and must be {_LEAST} or more: spans of length 0 hide nothing, and "
+            f"below that there are over {1 / _LEAST:.0f} of them for each other one; got {mean}."
+        )

@@ -25,7 +25,7 @@ def draw_spans(n: int, generator: torch.Generator, share: float = 0.15, mean: fl
     """
     _check_spans_drawn(n, share, mean)
     hidden = min(max(1, round(share * n)), n - 1) if n > 1 and share else 0
-    k = min(max(1, round(hidden / mean)), hidden, n - hidden + 1)  # spans
+    k = min(max(1, round(min(hidden / mean, hidden))), hidden, n - hidden + 1)  # spans
     if not k:
         return []
     cuts = torch.randperm(hidden - 1, generator=generator)[: k - 1].sort().values.add(1).tolist()
