@@ -25,8 +25,8 @@ def mask_tokens_cost_time():
 
 
 @finding(
-    "With 1,000 labels, a ViT that has reconstructed images names at least 5 points more letters in new typefaces than "
-    "a new one",
+    "With 1,000 labels, a ViT that has reconstructed images names at least 5 points more letters in new typefaces than"
+    " a new one",
     chance=GUESS,
 )
 def reconstructing_helps():

@@ -33,8 +33,8 @@ def new_names_are_harder():
 
 
 @finding(
-    "A GPT that writes patches found by k-means draws the typeface of new names correctly at least 5 points more often "
-    "than one that writes learned codes",
+    "A GPT that writes patches found by k-means draws the typeface of new names correctly at least 5 points more often"
+    " than one that writes learned codes",
     chance=NONE_RIGHT,
 )
 def patches_keep_the_typeface():
