@@ -221,7 +221,7 @@ CLIP = Exercise(
         Case(lambda: gradients(1e-3, 1e-3), "A short gradient must stay as it is. Clipping only ever shortens."),
         Case(lambda: gradients(0.0, 0.0), "A gradient of zero stays zero: do not divide by its norm."),
         Case(lambda: ([torch.randn(9)], 2.0), "With a single tensor, in single precision, the answer is wrong."),
-        Case(lambda: ([torch.tensor([3.0, -4.0])], 0.5), "With max_norm = 0.5, [3, -4] becomes [0.3, -0.4]."),
+        Case(lambda: ([torch.tensor([0.6, -0.8])], 0.5), "With max_norm = 0.5, [0.6, -0.8] becomes [0.3, -0.4]."),
         Case(lambda: ([torch.tensor([3.0, -4.0])], 5.0), "A gradient of length max_norm, here 5, stays as it is."),
         Case(lambda: ([torch.tensor([3.0, -4.0])], 7.0), "With max_norm = 7, [3, -4] has length 5 and stays as it is."),
     ),

@@ -39,11 +39,12 @@ SHAPES, HEADS = "B T K, B S K, B S N", "B H T K, B H S K, B H S N"  # S: T_k, K:
 
 
 def masked(empty=False, scale=0.5, seen=0.5):
-    """Queries, keys, values and a mask (B, T_q, T_k) that leaves each query something; or, where `empty`, not all."""
+    """Queries, keys, values and a mask (B, T_q, T_k): the first query sees all keys, the second none where `empty`."""
     q, k, v = tensors(SHAPES, scale=scale)()
     B, T, S = *q.shape[:2], k.shape[1]
     mask = torch.rand(B, T, S) < seen
     mask[..., -1] = True
+    mask[:, 0] = True
     if empty:
         mask[:, 1] = False
     return q, k, v, mask

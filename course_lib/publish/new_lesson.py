@@ -46,6 +46,7 @@ def files_of(lesson: Lesson) -> dict[str, str]:
         **{f"concept {n}": f"course_lib/{file}" for n, file in enumerate(concepts)},
         **{f"test {n}": f"tests/test_{Path(file).stem}.py" for n, file in enumerate(concepts)},
         "exercises": f"course_lib/exercises/{lesson.slug}.py",
+        "answers": f"tests/other_answers/{lesson.slug}.py",
         "experiments": f"course_lib/experiments/{lesson.slug}.py",
         "findings": f"course_lib/experiments/findings/{lesson.slug}.py",
         "notebook": f"notebooks/{lesson.notebook}",
