@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.vision.distillation import hard_distillation, soft_distillation, taught_by
+from course_lib.vision.distillation import divergence, hard_distillation, soft_distillation, taught_by
 
 
 def drawn(B=6, K=4):
@@ -37,6 +37,35 @@ def test_the_soft_loss_is_the_formula(temperature, weight):
     assert_close(soft_distillation(logits, labels, teacher, temperature, weight), expected)
     same = soft_distillation(logits, labels, logits, temperature, 1.0)
     assert_close(same, torch.zeros((), dtype=torch.float64), atol=1e-12, rtol=0)
+
+
+def test_what_has_no_probability_counts_nothing():
+    """divergence, soft_distillation: classes that both hide, or the teacher alone, and a row in which it hides all."""
+    logits, labels, teacher = drawn()
+    hidden = torch.zeros(6, 4, dtype=torch.bool)
+    hidden[0, 1:3] = hidden[5] = True
+    masked = teacher.masked_fill(hidden, -math.inf)
+    alone = divergence(logits[:1, [0, 3]], teacher[:1, [0, 3]]) + divergence(logits[1:5], teacher[1:5])
+    for student in (logits, logits.masked_fill(hidden, -math.inf)):
+        found = divergence(student, masked)
+        (grad,) = torch.autograd.grad(found, logits)
+        assert grad.isfinite().all() and not grad[5].any()
+    assert_close(found, alone)
+    assert_close(grad, torch.autograd.grad(alone, logits)[0])
+    assert soft_distillation(logits, labels, masked, weight=1.0).isfinite()
+    assert divergence(logits[:1].masked_fill(hidden[:1], -math.inf), teacher[:1]) == math.inf
+    assert divergence(logits, teacher * math.nan).isnan()
+    assert divergence(logits[:0], teacher[:0]) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_divergence_of_any_kind_of_number(dtype):
+    """divergence: of half precision in single; the loss is of the kind of its logits."""
+    logits, labels, teacher = (part.detach().to(dtype) if part.is_floating_point() else part for part in drawn())
+    found = divergence(logits, teacher)
+    assert found.dtype == torch.float32
+    assert_close(found.double(), divergence(logits.double(), teacher.double()), rtol=1e-5, atol=0)
+    assert soft_distillation(logits, labels, teacher).dtype == dtype
 
 
 @pytest.mark.parametrize("loss", [hard_distillation, soft_distillation])

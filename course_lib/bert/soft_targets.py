@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.bert.lean_bert import LeanBert, LeanBertConfig
-from course_lib.inputs.sequences import is_whole
+from course_lib.inputs.sequences import is_whole, widened
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -37,10 +37,11 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     _check_temperature(temperature)
     check_shapes("distillation_loss", student=(student, "N V"), teacher=(teacher, "N V"))
     nothing = (teacher == -math.inf).all(dim=-1, keepdim=True)  # (N, 1)
-    student, teacher = (logits.masked_fill(nothing, 0) / temperature for logits in (student, teacher.detach()))
-    log_q, log_p = student.log_softmax(dim=-1), teacher.log_softmax(dim=-1)
+    log_q = (widened(student).masked_fill(nothing, 0) / temperature).log_softmax(dim=-1)  # (N, V)
+    log_p = (widened(teacher.detach()).masked_fill(nothing, 0) / temperature).log_softmax(dim=-1)
     p = log_p.exp()
-    return temperature**2 * (p * (log_p - log_q)).masked_fill(p == 0, 0).sum() / max(1, len(student))
+    terms = (p * (log_p - log_q)).masked_fill(p == 0, 0)
+    return (temperature**2 * terms.sum() / max(1, len(student))).to(student.dtype)
 
 
 def states_loss(student: Tensor, teacher: Tensor) -> Tensor:
@@ -50,7 +51,8 @@ def states_loss(student: Tensor, teacher: Tensor) -> Tensor:
     models must be as wide.
     """
     check_shapes("states_loss", student=(student, "... D"), teacher=(teacher, "... D"))
-    return (1 - F.cosine_similarity(student, teacher.detach(), dim=-1)).mean()
+    cosine = F.cosine_similarity(widened(student), widened(teacher.detach()), dim=-1)  # near 1, half has few digits
+    return (1 - cosine).mean().to(student.dtype)
 
 
 def kept_layers(teacher: LeanBert, layers: list[int]) -> LeanBert:

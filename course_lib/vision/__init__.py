@@ -1,7 +1,7 @@
 """Images as sequences: patches, the Vision Transformer, windows, a convolutional network beside it, what they see."""
 
 from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem, width_for
-from course_lib.vision.distillation import hard_distillation, soft_distillation, taught_by
+from course_lib.vision.distillation import divergence, hard_distillation, soft_distillation, taught_by
 from course_lib.vision.images import (
     LARGEST,
     accuracy,
@@ -62,6 +62,7 @@ __all__ = [
     "attention_distance",
     "brightness",
     "cover",
+    "divergence",
     "draw_seen",
     "from_windows",
     "grid_of",

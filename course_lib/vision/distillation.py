@@ -11,8 +11,22 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import reading, visible
+from course_lib.inputs.sequences import reading, visible, widened
 from course_lib.inputs.shapes import check_shapes
+
+
+def divergence(student: Tensor, teacher: Tensor) -> Tensor:
+    """KL(teacher, student) = sum of p log(p / q), p and q the softmax of their logits (B, K), over all rows: a number.
+
+    A class that the teacher gives p = 0 (logit -infinity) counts 0, and so does a row where it has no other; where the
+    student alone gives 0, it is infinite. Nothing goes back to the teacher. Of half precision it is in single.
+    """
+    check_shapes("divergence", student=(student, "B K"), teacher=(teacher, "B K"))
+    nothing = (teacher == -math.inf).all(dim=-1, keepdim=True)  # (B, 1)
+    log_q = widened(student).masked_fill(nothing, 0).log_softmax(dim=-1)
+    log_p = widened(teacher.detach()).masked_fill(nothing, 0).log_softmax(dim=-1)
+    p = log_p.exp()
+    return (p * (log_p - log_q)).masked_fill(p == 0, 0).sum()
 
 
 def hard_distillation(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> Tensor:
@@ -35,15 +49,13 @@ def soft_distillation(
 
     (Touvron et al., 2021, equation 2, with the values of its section 6; Hinton, Vinyals and Dean, 2015, section 2.)
     KL is the mean over images of sum_k p_k log(p_k / q_k), with p = softmax(teacher / t), q = softmax(student / t); its
-    gradient shrinks as 1 / t^2, which the factor takes back. Raises as `hard_distillation` does, and ValueError for a
-    temperature or a weight that makes no sense.
+    gradient shrinks as 1 / t^2, which the factor takes back; see `divergence`. Raises as `hard_distillation` does, and
+    ValueError for a temperature or a weight that makes no sense.
     """
     _check_logits(logits, labels, teacher_logits)
     _check_knobs(temperature, weight)
-    q = (logits / temperature).log_softmax(dim=-1)
-    p = (teacher_logits.detach() / temperature).log_softmax(dim=-1)
-    divergence = F.kl_div(q, p, reduction="batchmean", log_target=True)
-    return (1 - weight) * F.cross_entropy(logits, labels) + weight * temperature**2 * divergence
+    apart = (divergence(logits / temperature, teacher_logits / temperature) / len(logits)).to(logits.dtype)
+    return (1 - weight) * F.cross_entropy(logits, labels) + weight * temperature**2 * apart
 
 
 def taught_by(teacher: nn.Module, loss: Callable = hard_distillation) -> Callable[[nn.Module, tuple], Tensor]:
