@@ -27,6 +27,10 @@ def _connect_locally(self, address):
     return _connect(self, address)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--tell", action="store_true", help="a line for each lesson with its seconds, no dots")
+
+
 def pytest_configure(config):
     import matplotlib
 
@@ -36,6 +40,42 @@ def pytest_configure(config):
 
         config.pluginmanager.register(one_run)
     socket.socket.connect = _connect_locally
+    if config.option.tell and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Tells(config))
+
+
+class Tells:
+    """Says what has been run as it ends: each lesson, and each other file of tests that took long, with its seconds."""
+
+    LONG = 10
+
+    def __init__(self, config):
+        self._config, self._running = config, {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report):
+        return ("passed", "", "") if report.passed and report.when == "call" else None  # no dot
+
+    def pytest_runtest_logreport(self, report):
+        from groups import group_of
+
+        worker, group = getattr(report, "node", None), group_of(report.nodeid)
+        if self._running.get(worker, {}).get("group") != group:
+            self._say(worker)
+            self._running[worker] = {"group": group, "seconds": 0, "tests": set()}
+        self._running[worker]["seconds"] += report.duration
+        self._running[worker]["tests"].add(report.nodeid)
+
+    def pytest_sessionfinish(self):
+        for worker in list(self._running):
+            self._say(worker)
+
+    def _say(self, worker):
+        ended = self._running.pop(worker, None)
+        if ended and (ended["group"].startswith("lesson") or ended["seconds"] >= self.LONG):
+            reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+            reporter.ensure_newline()
+            reporter.write_line(f"{ended['group']}: {len(ended['tests'])} tests, {ended['seconds']:.0f} s")
 
 
 def pytest_unconfigure(config):

@@ -1,4 +1,4 @@
-"""Which tests go together: a lesson's notebook and that lesson in the browser, and each other file of tests.
+"""Which tests go together: a lesson's notebook and that lesson in JupyterLab, and each other file of tests.
 
 A group stays on one worker, in its own order; but a lesson's notebook comes first, and its tests in JupyterLab go on
 where that ended (browser/one_run.py). Groups are handed out longest first, so that no worker is left alone with a long
@@ -12,16 +12,21 @@ from xdist.scheduler import LoadScopeScheduling
 from course_lib.lesson.syllabus import LESSONS
 from course_lib.publish import measured
 
+# Driven in JupyterLab by `make test`: together they have every kind of cell that a student meets, which
+# browser/test_lessons_in_lab.py computes. The others are driven by `make test-all`.
+DRIVEN = ("01_rnn_bptt.ipynb", "02_lstm_gradient_flow.ipynb", "08_bert.ipynb")
+IN_LAB = 100  # about the seconds of a lesson's tests in JupyterLab
+
 
 def group_of(node: str) -> str:
     """The group of a test, from its id ("tests/test_rnn.py::test_step[1]").
 
-    A test in the browser that names a lesson, as its parameter or in its file's name, goes with that lesson's notebook.
+    A test in JupyterLab that names a lesson, as its parameter or in its file's name, goes with that lesson's notebook.
     """
     file = PurePath(node.partition("::")[0])
     if file.suffix == ".ipynb":
         return f"lesson {file.stem}"
-    if "browser" in file.parts:
+    if "browser" in file.parts and "lab" in file.stem.split("_"):
         for name in (lesson.notebook.removesuffix(".ipynb") for lesson in LESSONS):
             if name in node:
                 return f"lesson {name}"
@@ -38,6 +43,8 @@ def in_order(items: list) -> list:
     def first(group):
         _, is_lesson, name = group.partition("lesson ")
         expected = seconds.get(name, 600) if is_lesson else 0  # a new notebook may take any time
+        if is_lesson and any(map(by_kernel, groups[group])):
+            expected += IN_LAB
         slow = sum(any(item.iter_markers("slow")) for item in groups[group])
         return -expected, "browser" not in group, -slow, -len(groups[group]), group
 
@@ -45,9 +52,8 @@ def in_order(items: list) -> list:
 
 
 def by_kernel(item) -> int:
-    """What comes first in a group: the notebook, which leaves its kernel; what uses and ends it; the rest."""
-    file = PurePath(item.nodeid.partition("::")[0])
-    return 0 if file.suffix == ".ipynb" else 1 if "lab" in file.stem.split("_") else 2
+    """What comes first in a group: the notebook (0), which leaves its kernel; then what uses and ends it (1)."""
+    return int(PurePath(item.nodeid.partition("::")[0]).suffix != ".ipynb")
 
 
 class ByLesson(LoadScopeScheduling):

@@ -121,6 +121,34 @@ def test_under_test_few_are_drawn_and_coarsely(monkeypatch):
     assert len(alone.values) <= FEW + 2 and {0, 7, 99} <= set(alone.values)
 
 
+@pytest.mark.parametrize(
+    ("fails", "told"),
+    [
+        (dict(n=0), [("how dark", "0")]),
+        (dict(n=40), [("how dark", "40")]),
+        (dict(n=20), [("how dark", "20")]),
+        (dict(kind="c"), [("kind", "c")]),
+        (dict(text=""), [("said", "")]),
+        (dict(n=40, kind="c"), []),  # two that are moved together
+    ],
+)
+def test_under_test_it_is_told_what_cannot_be_drawn(monkeypatch, fails, told):
+    """A slider at its ends and in its middle, each option of a menu, an empty line of text."""
+
+    def drawing(**values):
+        if all(values[name] == value for name, value in fails.items()):
+            raise KeyError("n")
+        return shade(0)
+
+    spec = {"kind": ("kind", "b", ["a", "b", "c"]), "n": ("how dark", 7, 0, 40, 1), "text": ("said", "so")}
+    monkeypatch.setenv(ASKED, UNDER_TEST)
+    found = positions(drawing, spec)
+    assert [(one["moved"], one["to"]) for one in found["tried"]] == told
+    assert any("says" in one for one in found["pictures"]) == ("text" not in fails and fails != {"n": 20})
+    monkeypatch.setenv(ASKED, "1")
+    assert "tried" not in positions(drawing, spec)
+
+
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     monkeypatch.setattr(frames, "KEPT", tmp_path / "build" / "frames")

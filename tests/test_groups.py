@@ -18,9 +18,9 @@ HERE = Path(__file__).parent
     ("node", "group"),
     [
         ("notebooks/03_seq2seq.ipynb::Cell 7", "lesson 03_seq2seq"),
-        ("tests/browser/test_site.py::test_a_page_opens_whole[03_seq2seq]", "lesson 03_seq2seq"),
+        ("tests/browser/test_lessons_in_lab.py::test_it_runs_to_its_end[03_seq2seq]", "lesson 03_seq2seq"),
         ("tests/browser/test_lab_01_rnn_bptt.py::test_the_lesson_runs_to_its_end", "lesson 01_rnn_bptt"),
-        ("tests/browser/test_site.py::test_a_page_opens_whole[index]", "tests/browser/test_site.py"),
+        ("tests/browser/test_site.py::test_a_page_opens_whole[03_seq2seq]", "tests/browser/test_site.py"),
         ("tests/test_notebooks.py::test_lesson[03_seq2seq-compared]", "tests/test_notebooks.py"),
     ],
 )
@@ -44,12 +44,17 @@ def test_the_longest_group_comes_first_and_each_keeps_its_order(monkeypatch):
 
 def test_a_lesson_begins_with_its_notebook_and_goes_on_in_jupyterlab():
     """So the kernel of the notebook is there for the one, and ended before the rest."""
-    rest = ["tests/browser/test_a.py::test[03_seq2seq]"]
     lab = [f"tests/browser/test_lessons_in_lab.py::{name}[03_seq2seq]" for name in ("test_b", "test_a")]
     notebook = [f"notebooks/03_seq2seq.ipynb::Cell {n}" for n in range(2)]
-    nodes = rest + lab + notebook
+    items = [SimpleNamespace(nodeid=node, iter_markers=lambda name: []) for node in lab + notebook]
+    assert [item.nodeid for item in in_order(items)] == notebook + lab
+
+
+def test_a_lesson_that_is_driven_in_jupyterlab_comes_before_one_that_takes_as_long(monkeypatch):
+    monkeypatch.setattr(measured, "read", lambda: {f"{name}.ipynb": {"seconds": 50} for name in ("02_a", "08_bert")})
+    nodes = ["02_a.ipynb::Cell 0", "08_bert.ipynb::Cell 0", "tests/browser/test_lessons_in_lab.py::test_it[08_bert]"]
     items = [SimpleNamespace(nodeid=node, iter_markers=lambda name: []) for node in nodes]
-    assert [item.nodeid for item in in_order(items)] == notebook + lab + rest
+    assert [item.nodeid for item in in_order(items)] == [nodes[1], nodes[2], nodes[0]]
 
 
 @pytest.mark.slow

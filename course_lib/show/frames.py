@@ -100,23 +100,57 @@ def asked() -> bool:
 def frames(draw: Callable[..., Picture], controls: dict[str, tuple]) -> dict:
     """Every position of a control as data: its axes, a picture for each point of their grid, the seconds it took.
 
-    The last axis moves fastest. A picture is {"png": base64, "alt", "width"}, or {"says": why there is none}.
+    The last axis moves fastest. A picture is {"png": base64, "alt", "width"}, or {"says": why there is none}. Under
+    test "tried" tells what was said instead of a picture where one control alone was moved: {"moved", "to", "says",
+    "typed": whether it is a line of text, which may be answered by a sentence}.
     """
     few = os.environ.get(ASKED) == UNDER_TEST
     began, along = time.perf_counter(), axes(controls, FEW if few else TOGETHER)
-    grid = product(*(axis.values for axis in along))
+    grid = product(*(range(len(axis.values)) for axis in along))
     with _undisturbed(), quickly() if few else nullcontext():
-        made = [drawn(draw, dict(zip(controls, point, strict=True))) for point in grid]
-    return {
+        at = {point: drawn(draw, _values(along, point)) for point in grid}
+        tried = {"tried": _tried(draw, controls, along, at)} if few else {}
+    return tried | {
         "axes": [{"label": axis.label, "kind": axis.kind, "shown": axis.shown, "start": axis.start} for axis in along],
         "pictures": [
             {"says": one}
             if isinstance(one, str)
             else {"png": base64.b64encode(one.png).decode(), "alt": one.alt, "width": one.width}
-            for one in made
+            for one in at.values()
         ],
         "seconds": time.perf_counter() - began,
     }
+
+
+def _values(along, point):
+    """The value of each control at a point of the grid."""
+    return {axis.name: axis.values[n] for axis, n in zip(along, point, strict=True)}
+
+
+def _tried(draw, controls, along, at):
+    """What is said where each control alone is moved: a slider to its ends and its middle, a menu to each option.
+
+    A line of text is emptied; where it is empty, a word is typed. at: what the points of the grid have shown.
+    """
+    start = tuple(axis.start for axis in along)
+    found = []
+    for n, axis in enumerate(along):
+        moved = [(value, at[*start[:n], m, *start[n + 1 :]]) for m, value in enumerate(axis.values)]
+        beyond = []
+        if axis.kind == "slider":
+            low, high, step = controls[axis.name][2:]
+            middle = low + floor((high - low) / step / 2 + 1e-9) * step
+            beyond = [middle if isinstance(middle, int) else round(middle, 10)]
+        elif axis.kind == "text":
+            beyond = ["" if axis.values[0] else "tough"]
+        values = (value for value in beyond if value not in axis.values)
+        moved += [(value, drawn(draw, _values(along, start) | {axis.name: value})) for value in values]
+        found += [
+            {"moved": axis.label, "to": str(value), "says": says, "typed": axis.kind == "text"}
+            for value, says in moved
+            if isinstance(says, str)
+        ]
+    return found
 
 
 @contextmanager

@@ -13,10 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from filelock import FileLock
-
-from course_lib.publish import site
-from course_lib.publish.measured import written
 
 from .lab import lab_of
 
@@ -79,18 +75,6 @@ def lab(request):
     return lab_of(request.config)
 
 
-@pytest.fixture(scope="session")
-def pages(tmp_path_factory, request):
-    """The folder of the course's site; whichever worker needs it first makes it for all."""
-    folder = tmp_path_factory.getbasetemp()
-    if hasattr(request.config, "workerinput"):
-        folder = folder.parent
-    with FileLock(folder / "site.lock"):
-        if not (folder / "site").exists():
-            assert site.build(written(), folder / "site") == []
-    return folder / "site"
-
-
 @pytest.fixture
 def console_errors():
     """What the pages of this test threw or wrote to the console as errors; it fills while they run."""
@@ -99,7 +83,10 @@ def console_errors():
 
 @contextmanager
 def watched_page(browser, allowed, console_errors):
-    """A page that is refused every address but those that `allowed(parts)` lets pass; asking fails."""
+    """A page that is refused every address but those that `allowed(parts)` lets pass; asking fails.
+
+    What was asked for so far is in its list `asked`, for whoever looks at many pages, one after the other.
+    """
     asked = []
 
     def route(route, request):
@@ -121,11 +108,38 @@ def watched_page(browser, allowed, console_errors):
     context.route_web_socket("**/*", socket)
     context.on("weberror", lambda error: console_errors.append(str(error.error)))
     context.on("console", lambda message: message.type == "error" and console_errors.append(message.text))
+    page = context.new_page()
+    page.asked = asked
     try:
-        yield context.new_page()
+        yield page
     finally:
         context.close()
     assert not asked, f"the page asked for what is not on this machine: {', '.join(sorted(set(asked)))}"
+
+
+@contextmanager
+def many_pages(browser):
+    """A page for many addresses from disk, one after the other.
+
+    page.complaints() says what is new: what was asked of other machines, and what was thrown or written as an error.
+    """
+    errors = []
+    with watched_page(browser, is_from_disk, errors) as page:
+
+        def complaints():
+            found = [f"it asked for what is not on this machine: {address}" for address in page.asked] + errors
+            page.asked.clear(), errors.clear()
+            return found
+
+        page.complaints = complaints
+        yield page
+
+
+@pytest.fixture(scope="module")
+def reader(chromium):
+    """A page from disk for many addresses, one for each file of tests; see many_pages."""
+    with many_pages(chromium) as page:
+        yield page
 
 
 @pytest.fixture

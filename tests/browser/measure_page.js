@@ -6,28 +6,34 @@
 
   // Colours, with transparency laid over what stands behind.
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (colour) => {
+  // A page has ten thousand pieces of text in a few colours: what is asked again is remembered.
+  const remembered = (of, known = new Map()) => (key) => {
+    if (!known.has(key)) known.set(key, of(key));
+    return known.get(key);
+  };
+  const rgba = remembered((colour) => {
     context.clearRect(0, 0, 1, 1);
     context.fillStyle = colour;
     context.fillRect(0, 0, 1, 1);
     const [r, g, b, a] = context.getImageData(0, 0, 1, 1).data;
     return [r, g, b, a / 255];
-  };
+  });
   const over = (front, back) => [0, 1, 2].map((i) => front[i] * front[3] + back[i] * (1 - front[3]));
-  const paper = (element) => {
+  const paper = remembered((element) => {
     if (!element) return [255, 255, 255];
     const fill = rgba(getComputedStyle(element).backgroundColor);
     return fill[3] === 1 ? fill.slice(0, 3) : over(fill, paper(element.parentElement));
-  };
-  const opacity = (element) => (element ? getComputedStyle(element).opacity * opacity(element.parentElement) : 1);
+  });
+  const opacity = remembered(
+    (element) => (element ? getComputedStyle(element).opacity * opacity(element.parentElement) : 1));
   const light = (colour) => {
     const [r, g, b] = colour.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const contrast = (element, colour) => {
-    const ink = rgba(colour);
+    const [r, g, b, a] = rgba(colour);
     const back = paper(element);
-    ink[3] *= opacity(element);
+    const ink = [r, g, b, a * opacity(element)];
     const [dark, bright] = [light(back), light(over(ink, back))].sort((a, b) => a - b);
     return (bright + 0.05) / (dark + 0.05);
   };

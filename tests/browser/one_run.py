@@ -6,7 +6,8 @@ this run has shown. After anything less the kernel is ended, and those tests run
 follow (notebooks alone, no Chromium, the start page), or where they begin with "Run All Cells", the kernel is nbval's
 own, and ends with the notebook.
 
-Either draws some of what the controls show, for the tests that move them on a page and on slides.
+Either draws some of what the controls show, for the tests that move them on a page and on slides. A cell fails whose
+control cannot draw what it is moved to, or whose claim does not hold: neither ends the run.
 """
 
 import os
@@ -17,10 +18,10 @@ import nbformat
 import pytest
 from jupyter_client import BlockingKernelClient
 from nbval.kernel import RunningKernel
-from nbval.plugin import IPyNbFile
+from nbval.plugin import IPyNbCell, IPyNbFile
 
 from course_lib.lesson.syllabus import IN_WRITING
-from course_lib.show.frames import ASKED, UNDER_TEST
+from course_lib.show.frames import ASKED, MIME, UNDER_TEST
 
 from .lab import RUN_ALL, STARTING, Server, lab_of
 
@@ -37,6 +38,34 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collect_file(file_path, parent):
     found = yield
     return [NotebookRun.from_parent(parent, path=file_path) if isinstance(it, IPyNbFile) else it for it in found]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    ended = yield
+    if isinstance(item, IPyNbCell) and (wrong := faults(item.test_outputs or [])):
+        item.raise_cell_error("; ".join(wrong))
+    return ended
+
+
+def faults(outputs: list) -> list[str]:
+    """What is wrong in what a cell has shown, though it ran: claims that do not hold, controls that cannot draw.
+
+    Where nothing can be drawn of what is typed, or of two controls together, a sentence may say so; an error's own
+    words are none.
+    """
+    found = []
+    for output in outputs:
+        told = output.get("metadata", {}).get("unrolled", {})
+        if told.get("holds") is False:
+            found.append(f"a claim does not hold: {told['claim']}")
+        drawn = output.get("data", {}).get(MIME, {"tried": [], "pictures": []})
+        for one in drawn["tried"]:
+            if not (one["typed"] and one["says"].endswith(".")):
+                found.append(f"a control was moved, {one['moved']} to {one['to']!r}, and drew nothing: {one['says']}")
+        said = {one["says"] for one in drawn["pictures"] if not one.get("says", ".").endswith(".")}
+        found += [f"a control drew nothing: {says}" for says in sorted(said)]
+    return found
 
 
 class ClientOfLab(BlockingKernelClient):

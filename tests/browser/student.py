@@ -8,16 +8,24 @@ from course_lib.exercises import find_quiz
 from .conftest import is_here, watched_page
 from .lab import Notebook
 
-# From the key to the new picture, as the page sees it.
+# From the key to another picture than the one that stands there, as the page sees it, however long that takes: on a
+# busy machine what is seen first may still be the answer to the key before.
 WATCH = """cell => {
   window.answered = new Promise((done, fail) => {
     let pressed = 0
     cell.addEventListener('keydown', () => { pressed = performance.now() }, {capture: true, once: true})
     const shown = cell.querySelector('.widget-html')
-    const watch = new MutationObserver(() => { watch.disconnect(); done(performance.now() - pressed) })
-    setTimeout(() => fail(new Error('a minute long nothing new was shown')), 60_000)
+    const look = () => shown.querySelector('img')?.src ?? shown.innerHTML  // or the sentence why there is no picture
+    const before = look()
+    const watch = new MutationObserver(() => {
+      if (look() === before) return
+      watch.disconnect()
+      done(performance.now() - pressed)
+    })
+    setTimeout(() => fail(new Error('two minutes long nothing new was shown')), 120_000)
     watch.observe(shown, {childList: true, subtree: true, attributes: true})
   })
+  window.answered.catch(() => {})  // nobody waits where the control stood at this end
 }"""
 
 
@@ -78,12 +86,10 @@ def move_to_both_ends(lesson, name):
     for i in range(boxes.count()):
         start = boxes.nth(i).input_value()
         for text in ("" if start else "tough", start):
-            was = shown(cell)
             boxes.nth(i).fill(text)
             cell.evaluate(WATCH)
             boxes.nth(i).press("Enter")
             moves.append((f"{name} text {i + 1} {text!r}", lesson.page.evaluate("window.answered")))
-            assert shown(cell) != was, f"{text!r} was typed and the same picture drawn"
             if refused := cell.get_by_role("alert").all_inner_texts():  # a sentence, where nothing can be drawn
                 assert text != start and refused[0].endswith("."), refused
             else:
@@ -93,14 +99,13 @@ def move_to_both_ends(lesson, name):
         control.focus()
         seen = {state(control)}
         for key in ("End", "Home", "End"):
-            before, picture = state(control), source(cell)
+            before = state(control)
             cell.evaluate(WATCH)
             lesson.page.keyboard.press(key)
             if state(control) == before:
                 continue  # it stood at this end
             seen.add(state(control))
             moves.append((f"{name} {i + 1} {key}", lesson.page.evaluate("window.answered")))
-            assert source(cell) != picture, f"{key} moved control {i + 1} and drew the same picture"
             assert cell.locator(".widget-html img").get_attribute("alt")
         assert ends(control) <= seen
     assert cell.get_by_role("alert").count() == 0
@@ -119,11 +124,6 @@ def ends(control):
             "it => it.tagName === 'SELECT' ? ['0', String(it.length - 1)] : [it.ariaValueMin, it.ariaValueMax]"
         )
     )
-
-
-def shown(cell):
-    """All that a control shows, a picture or the sentence why there is none."""
-    return cell.locator(".widget-html").inner_html()
 
 
 def source(cell):

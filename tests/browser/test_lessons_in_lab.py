@@ -1,11 +1,16 @@
-"""Every lesson after the first in JupyterLab: it runs to its end, its controls move, its answers count.
+"""Lessons after the first in JupyterLab: each runs to its end, its controls move, its answers count.
 
-Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py, and always run by "Run All Cells".
+Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py, and always run by "Run All Cells". `make test` drives
+these three: between them they have every kind of cell. The others belong to `make test-all`; where they run under
+nbval alone, one_run.py looks at what their controls draw, and at their claims.
 """
 
+import ast
+import json
 import re
 
 import pytest
+from groups import DRIVEN
 
 from course_lib.exercises import all_exercises
 from course_lib.lesson.sources import source_of
@@ -20,8 +25,13 @@ pytestmark = pytest.mark.timeout(900)
 
 WRITTEN = [lesson.notebook for lesson in LESSONS if (ROOT / "notebooks" / lesson.notebook).exists()]
 
+LATER = [pytest.param(name, marks=[] if name in DRIVEN else pytest.mark.full) for name in WRITTEN[2:]]
+# What answers in JupyterLab, by the function that a cell calls.
+ANSWER = {"check", "quiz", "investigate", "own_parts", "progress", "report", "live"}
+AXES = {5: "slider", 3: "menu", 2: "text"}
 
-@pytest.fixture(scope="module", params=WRITTEN[2:], ids=lambda name: name.removesuffix(".ipynb"))
+
+@pytest.fixture(scope="module", params=LATER, ids=lambda name: name.removesuffix(".ipynb"))
 def lesson(request, lab, chromium):
     """A lesson after its run; `errors` are those of its page."""
     with after_its_run(lab, chromium, request.param) as notebook:
@@ -45,6 +55,36 @@ def counted(lesson):
     row = next(line for line in lesson.run("progress").splitlines() if line.startswith(lesson.path.name[:2]))
     exercises, questions = re.findall(r"(\d+)/(\d+)", row)
     return exercises, questions
+
+
+def kinds(cell):
+    """All that a cell of a notebook is to JupyterLab: its slide, its tags, its outputs, and what in it answers."""
+    found = {(cell["cell_type"], cell["metadata"].get("slideshow", {}).get("slide_type"))}
+    found |= {("tag", tag) for tag in cell["metadata"].get("tags", []) if not tag.startswith("nbval")}
+    for output in cell.get("outputs", []):
+        found |= {(output["output_type"], *sorted(output.get("data", {})))}
+    if cell["cell_type"] == "code":
+        code = "\n".join(line for line in "".join(cell["source"]).splitlines() if not line.startswith("%"))
+        for call in (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)):
+            name = call.func.id if isinstance(call.func, ast.Name) else None
+            if name == "explore":
+                found |= {("control", AXES[len(keyword.value.elts)]) for keyword in call.keywords}
+            elif name in ANSWER:  # what is judged may be a function, or a value by its name
+                found.add(("call", name, name == "check" and isinstance(call.args[0], ast.Constant)))
+    return found
+
+
+def test_the_three_lessons_have_every_kind_of_cell():
+    """What JupyterLab does with one kind of cell is seen in one lesson; they were chosen for being quick, too.
+
+    Given up is what goes wrong in JupyterLab with one lesson alone. How its own cells run and draw, nbval says.
+    """
+    of = {}
+    for name in WRITTEN:
+        cells = json.loads((ROOT / "notebooks" / name).read_text(encoding="utf-8"))["cells"]
+        of[name] = set().union(*map(kinds, cells))
+    missing = set().union(*of.values()) - set().union(*(of[name] for name in DRIVEN))
+    assert not missing, {kind: [name for name in of if kind in of[name]] for kind in missing}
 
 
 def test_it_runs_to_its_end(lesson):

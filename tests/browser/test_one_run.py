@@ -9,9 +9,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from .lab import ROOT
+from course_lib.show.frames import MIME
 
-pytestmark = pytest.mark.slow
+from .lab import ROOT
+from .one_run import faults
 
 LOOK = """
 import pytest
@@ -76,12 +77,36 @@ def told(tmp_path_factory):
     return said
 
 
+CANNOT = {"moved": "row", "to": "8", "says": "Pick a row.", "typed": False}
+
+
+@pytest.mark.parametrize(
+    ("output", "wrong"),
+    [
+        ({"metadata": {"unrolled": {"claim": "It learns", "holds": False}}}, "a claim does not hold: It learns"),
+        ({"data": {MIME: {"tried": [CANNOT], "pictures": []}}}, "moved, row to '8', and drew nothing: Pick a row."),
+        ({"data": {MIME: {"tried": [CANNOT | {"typed": True, "says": "&#x27;x&#x27;"}], "pictures": []}}}, "x&#x27;"),
+        ({"data": {MIME: {"tried": [], "pictures": [{"says": "division by zero"}]}}}, "division by zero"),
+        ({"metadata": {"unrolled": {"claim": "It learns", "holds": True}}}, None),
+        (
+            {"data": {MIME: {"tried": [CANNOT | {"typed": True}], "pictures": [{"says": "Too far."}, {"png": ""}]}}},
+            None,
+        ),
+        ({"data": {"text/plain": "1"}, "metadata": {"unrolled": {"quiz": "a"}}}, None),
+    ],
+)
+def test_a_cell_that_ran_may_show_what_is_wrong(output, wrong):
+    found = faults([output])
+    assert found == [] if wrong is None else wrong in found[0]
+
+
 def line(told, start):
     """The end of the one line that begins, or goes on after a test's name, with `start`."""
     (found,) = [line.partition(start)[2] for line in told.splitlines() if start in line]
     return found.strip()
 
 
+@pytest.mark.slow
 def test_nbval_judges_as_ever(told):
     failed = [line.split(" - ")[0] for line in told.splitlines() if line.startswith("FAILED")]
     assert failed == ["FAILED notebooks/02_fails.ipynb::Cell 2", "FAILED notebooks/05_differs.ipynb::Cell 2"], told
@@ -89,15 +114,18 @@ def test_nbval_judges_as_ever(told):
     assert "name 'y' is not defined" in told and "'42' == '43'" in told
 
 
+@pytest.mark.slow
 def test_the_kernel_of_a_whole_run_is_there_in_jupyterlab(told):
     assert line(told, "FOUND 01_whole.ipynb") == "{'01_whole.ipynb'} ['notebooks/01_whole.ipynb'] True", told
 
 
+@pytest.mark.slow
 def test_it_has_a_students_home_and_folder(told):
     home, folder = line(told, "HOME").split(" FOLDER ")
     assert line(told, "STATE 42") == f"{home} {folder}", told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["02_fails", "03_part"])
 def test_a_kernel_that_ran_less_is_ended(told, name):
     assert line(told, f"FOUND {name}.ipynb") == "set() [] False", told

@@ -15,12 +15,25 @@ from course_lib.show.plots import Picture
 from course_lib.show.widgets import explore
 
 from .student import bare
+from .test_accessibility import MEASURE, MISSED, REACHED
 
 LESSONS = written()
 PAGES = ["index", *front.AROUND, "search", *(path.stem for path in LESSONS)]
 DRAWN = """async () => { await window.MathJax?.startup?.promise;
   return [...document.querySelectorAll(".math")].map(math => math.querySelector("mjx-container svg path") !== null
     && !math.querySelector("mjx-merror, [data-mml-node=merror]")); }"""
+
+
+# Colours where most is seen, in both themes; what is narrow has the same ones.
+LOOKS = [("light", 1440), ("dark", 1440), ("light", 400)]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The folder of the course's site."""
+    folder = tmp_path_factory.mktemp("course") / "site"
+    assert site.build(written(), folder) == []
+    return folder
 
 
 @pytest.fixture
@@ -42,12 +55,51 @@ def follow(page, link):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_opens_whole(page, name, console_errors):
-    page.show(name)
-    formulas = page.evaluate(DRAWN)
+def test_a_page_opens_whole_and_nothing_on_it_is_hard_to_see_or_to_reach(pages, reader, name):
+    """Each page is opened once, and looked at in both themes and widths: its formulas take longest to draw."""
+    reader.goto((pages / f"{name}.html").as_uri())
+    formulas = reader.evaluate(DRAWN)
     assert all(formulas)
-    assert bool(formulas) == ('class="math' in page.content())
-    assert console_errors == []
+    assert bool(formulas) == ('class="math' in reader.content())
+    for theme, width in LOOKS:
+        reader.set_viewport_size({"width": width, "height": 900})
+        reader.emulate_media(color_scheme=theme)
+        dark = reader.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        assert dark == (theme == "dark")
+        assert reader.evaluate(MEASURE) == [], (theme, width)
+    assert reader.complaints() == []
+
+
+@pytest.mark.parametrize(("name", "width"), [
+    ("index", 1440), ("index", 400), (LESSONS[-1].stem, 1440),
+    pytest.param(LESSONS[-1].stem, 400, marks=pytest.mark.full),
+])  # fmt: skip
+def test_the_tab_key_reaches_every_control_and_shows_where_it_is(page, name, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.show(name)
+    page.evaluate(DRAWN)
+    total, unseen = page.locator("a[href], button, input, summary, [role=button]").count(), 0
+    for _ in range(2 * total):  # boxes that scroll, such as long lines of code, are reached as well
+        page.keyboard.press("Tab")
+        seen = page.evaluate(f"document.activeElement === document.body ? null : ({REACHED})()")
+        if seen is None:
+            break
+        unseen += not seen
+    # The way back to the top is there only while somebody scrolls upwards: it may come when Tab has passed it.
+    assert [missed for missed in page.evaluate(MISSED) if "back-to-top" not in missed] == []
+    assert unseen == 0
+
+
+def test_the_side_bar_opens_and_closes_by_keys(page):
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.show("index")
+    search = page.get_by_role("textbox", name="Search")
+    assert not search.is_visible()
+    page.get_by_role("button", name="Toggle site navigation sidebar").focus()
+    page.keyboard.press("Enter")
+    search.wait_for(state="visible")
+    page.keyboard.press("Escape")
+    search.wait_for(state="hidden")
 
 
 def test_a_lesson_has_formulas_figures_and_claims(page):
@@ -107,8 +159,11 @@ def test_search_for_what_is_nowhere_says_so(page):
     page.get_by_text("did not match any documents").wait_for()
 
 
-def test_next_leads_through_all_lessons_and_previous_back(page):
-    page.show("index")
+def test_next_leads_through_all_lessons_and_previous_back(pages, chromium):
+    """Without scripts, so that no formula is drawn on the way."""
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((pages / "index.html").as_uri())
     way = []
     while page.locator("a.next-page").count():
         follow(page, "a.next-page")
@@ -117,6 +172,7 @@ def test_next_leads_through_all_lessons_and_previous_back(page):
     for _ in way:
         follow(page, "a.prev-page")
     assert shown(page) == "index"
+    context.close()
 
 
 def test_folded_code_opens_by_keys_and_shows_where_they_are(page):
