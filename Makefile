@@ -83,15 +83,28 @@ $(GRADER)/.installed: $(STAMP)
 
 ##@ To check
 
+# TELL: a line for each lesson with its seconds, and no dots.
+TELL := --tell -o console_output_style=classic
+
 .PHONY: test
-test: lint  ## run every check: lint, unit tests, every notebook, browser
-	@[ -e $(GRADER)/.installed ] || $(MAKE) --no-print-directory $(GRADER)/.installed || \
-	  echo "Without nbgrader the test of its commands is skipped."
-	@$(PY) -m pytest --nbval-lax -n $(WORKERS)
+test: lint grader  ## check all that can break a lesson: lint, units, every notebook, slide and page; JupyterLab
+	@$(PY) -m pytest --nbval-lax -m "not full" -n $(WORKERS) $(TELL)
 
 .PHONY: test-fast
-test-fast: lint  ## the same without notebooks, browser and slow tests
-	@$(PY) -m pytest tests -m "not browser and not slow" -n $(WORKERS)
+test-fast: lint  ## the same without notebooks, browser and slow tests, in two minutes
+	@$(PY) -m pytest tests -m "not browser and not slow and not full" -n $(WORKERS) $(TELL)
+
+# What has passed is written down in tests/checked.json: commit it.
+.PHONY: test-all
+test-all: LESSON =
+test-all: lint grader  ## check everything, every lesson in JupyterLab too (LESSON=03 for one; "03 pages units")
+	@$(PY) tests/full.py $(LESSON)
+
+# Without nbgrader the test of its commands is skipped.
+.PHONY: grader
+grader: $(STAMP)
+	@[ -e $(GRADER)/.installed ] || $(MAKE) --no-print-directory $(GRADER)/.installed || \
+	  echo "Without nbgrader the test of its commands is skipped."
 
 .PHONY: claims
 claims: $(STAMP)  ## say which claims fail under other seeds and processors (SEEDS="1 2" CPU="default avx2" FILES=...)
