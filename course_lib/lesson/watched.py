@@ -40,20 +40,20 @@ class Watched:
             raise NotAttempted
         if before and (changed := self._changed(before, args, kwargs)):
             raise Mistake(
-                f"Your function changes its input `{changed}` in place (by `+=`, `x[0] =` or a method that "
-                "ends in `_`), so the caller's numbers are lost: make a new tensor instead."
+                f"Your function changes its input `{changed}` in place (by `+=`, `x[0] =`, `.append(...)` or a method "
+                "that ends in `_`), so whoever called it loses what was there. Make a new one instead."
             )
         if isinstance(self.returned, Iterator):
             raise Mistake(
                 "Your function hands its values out one by one (by `yield`, or as map, zip or a comprehension in round "
-                "brackets do): who calls it gets none of them before asking. Return all of them, at the end."
+                "brackets do), so whoever calls it gets none of them before asking. Return all of them at the end."
             )
         if self.returned is None and not self.in_place:
             raise Mistake("Your function returns None: is there a `return` missing at its end?")
         if isinstance(self.returned, np.ndarray):
             raise Mistake(
-                "Your function returns a NumPy array: stay with torch, or gradients cannot flow through it. "
-                "Where a list is asked for, which has none, .tolist() makes one."
+                "Your function returns a NumPy array. Return a tensor (torch.from_numpy makes one, but no gradient "
+                "flows through NumPy), or a list where a list is asked for (.tolist())."
             )
         return self.returned
 
