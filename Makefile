@@ -1,5 +1,6 @@
 # Unrolled. Every command sets up what it needs, once, in .venv; after that it takes seconds and no network.
-# Written for any GNU make from 3.81 on (the one macOS has).
+# Written for any GNU make from 3.81 on (the one macOS has), and for a folder whose path may hold spaces, quotes and $:
+# commands say "$$(pwd -P)" for it, never $(CURDIR), in which the shell would read all of these.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -15,7 +16,7 @@ FILES ?=
 # What make claims runs every notebook under: seeds, and instruction sets that stand for other processors.
 SEEDS ?= 1 2
 CPU ?= default avx2
-# The course's place on GitHub, if its pages are to lead there, to Binder and to Colab.
+# The course's place on GitHub, if its pages are to lead there and to Binder.
 REPOSITORY ?=
 # What make present shows.
 LESSON ?= 01
@@ -43,18 +44,18 @@ lab: $(STAMP)  ## open JupyterLab at the course's first page
 present: PAGE = $(or $(notdir $(firstword $(wildcard notebooks/$(LESSON)_*.ipynb))),$(error There is no lesson \
 	$(LESSON) in notebooks/: say, for example, make present LESSON=01))
 present: $(STAMP)  ## show a lesson as live slides in JupyterLab (LESSON=01)
-	@rm -rf "$(TALK)"
+	@rm -rf $(TALK)
 	@echo "In JupyterLab: Run > Run All Cells first. Then the cards at the right of the toolbar start the slides;"
 	@echo "Space goes on, Shift+Space back, and the cards at the bottom right end them."
-	@JUPYTER_CONFIG_PATH="$(CURDIR)/course_lib/publish/live" JUPYTERLAB_SETTINGS_DIR="$(TALK)/settings" \
-	  JUPYTERLAB_WORKSPACES_DIR="$(TALK)/workspaces" $(PY) -m jupyterlab $(LAB_FLAGS)
-TALK := $(CURDIR)/$(VENV)/state/talk
+	@JUPYTER_CONFIG_PATH="$$(pwd -P)/course_lib/publish/live" JUPYTERLAB_SETTINGS_DIR="$$(pwd -P)/$(TALK)/settings" \
+	  JUPYTERLAB_WORKSPACES_DIR="$$(pwd -P)/$(TALK)/workspaces" $(PY) -m jupyterlab $(LAB_FLAGS)
+TALK := $(VENV)/state/talk
 
 # The first page is part of the address, so that it also opens where the address is copied into a browser by hand.
 # This machine only, with its token. No look for updates, no list of extensions from the network, and no search for
 # language servers, which would start npm. Kernels talk encrypted, so that others on this machine cannot listen.
 # (The set-up turns the news off, and the question whether one wants them.)
-LAB_FLAGS = --ServerApp.root_dir="$(CURDIR)" --ServerApp.ip=localhost \
+LAB_FLAGS = --ServerApp.root_dir="$$(pwd -P)" --ServerApp.ip=localhost \
 	--LabApp.default_url=/lab/tree/notebooks/$(PAGE) \
 	--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
 	--LabApp.extension_manager=readonly --LanguageServerManager.autodetect=False \
@@ -127,7 +128,13 @@ lint: $(STAMP)  ## check the style of the code
 
 ##@ To write
 
-# make hands what is said on its command line to the shell as it stands: quotes around TITLE and QUESTION are enough.
+# The words go to the shell as they were typed, in the environment; make itself would read a $ in them.
+override NUMBER := $(value NUMBER)
+override SLUG := $(value SLUG)
+override FOLDER := $(value FOLDER)
+override TITLE := $(value TITLE)
+override QUESTION := $(value QUESTION)
+export NUMBER SLUG FOLDER TITLE QUESTION
 .PHONY: lesson
 lesson: $(STAMP)  ## begin a lesson (NUMBER=10 SLUG=detr FOLDER=vision TITLE="Boxes" QUESTION="What is where?")
 	@$(PY) -m course_lib.publish.new_lesson --number="$$NUMBER" --slug="$$SLUG" --folder="$$FOLDER" \
@@ -174,7 +181,7 @@ ifneq ($(shell $(PY) -c '' 2>/dev/null && cat $(STAMP) 2>/dev/null),$(CURDIR))
 .PHONY: $(STAMP)
 endif
 
-# PyTorch goes first, alone and pinned: a package that asks for any PyTorch would bring gigabytes of GPU libraries.
+# PyTorch goes first, alone and pinned: a build of it that pip's own settings name is not replaced by another.
 # The stamp comes last, so an interrupted set-up runs again. What lessons 03, 04, 07, 08 and 15 read is not needed
 # before: where one cannot be had, the set-up is done all the same.
 $(STAMP): pyproject.toml
@@ -194,18 +201,19 @@ $(STAMP): pyproject.toml
 	      "then run make again." >&2; exit 1; \
 	  fi; \
 	  $$usable -m venv --clear $(VENV)
-	@echo "Setting up the course in $(VENV): about two minutes and 2 GB, this once."
+	@echo "Setting up the course in $(VENV): some minutes, this once. On Linux about 3 GB are downloaded, most of them"
+	@echo "PyTorch's libraries for GPUs."
 	@$(PIP) "$$(sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)" || { $(STOPPED); }
 	@echo "  PyTorch is in (1 of 3)."
 	@$(PIP) -e ".[test]" || { $(STOPPED); }
 	@echo "  The other packages are in (2 of 3)."
-	@mkdir -p "$(LAB_SETTINGS)" && echo '{"@jupyterlab/apputils-extension:notification": $(NO_NEWS)}' \
-	  > "$(LAB_SETTINGS)/default_setting_overrides.json"
+	@mkdir -p $(LAB_SETTINGS) && echo '{"@jupyterlab/apputils-extension:notification": $(NO_NEWS)}' \
+	  > $(LAB_SETTINGS)/default_setting_overrides.json
 	@$(PY) -m course_lib.train.published && echo "  The models and words for lessons 03, 04, 07, 08 and 15 are in (3 of 3)." || \
 	  echo "  All lessons but 03, 04, 07, 08 and 15 can be run without them (3 of 3)."
-	@echo "$(CURDIR)" > $@
+	@pwd -P > $@
 
-LAB_SETTINGS := $(JUPYTER_CONFIG_DIR)/labconfig
+LAB_SETTINGS := $(VENV)/state/jupyter/labconfig
 NO_NEWS := {"fetchNews": "false", "checkForUpdates": false}
 PIP := $(PY) -m pip install --disable-pip-version-check --no-input --quiet
 STOPPED := echo "The set-up stopped: see the line above, then run make again, it goes on from there." >&2; exit 1

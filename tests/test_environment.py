@@ -118,6 +118,37 @@ def test_the_page_of_platforms_says_by_hand_what_make_test_runs():
     assert command in page.read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.parametrize("name", ["course", """a $HOME 'b' "c" d,(e) #f"""])
+def test_make_works_in_a_folder_of_any_name(tmp_path, name):
+    """A stand-in for the set-up's Python writes down what it is told: nothing is installed."""
+    folder = tmp_path.resolve() / name
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / "notebooks").mkdir()
+    (folder / "notebooks" / "01_rnn.ipynb").touch()
+    for file in ("Makefile", "pyproject.toml"):
+        (folder / file).write_bytes((ROOT / file).read_bytes())
+    python, told = folder / ".venv" / "bin" / "python", folder / "told.txt"
+    variables = '"$JUPYTER_CONFIG_DIR" "$JUPYTER_CONFIG_PATH" "$JUPYTERLAB_SETTINGS_DIR"'
+    python.write_text(f'#!/bin/sh\nprintf "%s\\n" {variables} "$@" >> told.txt\n')
+    python.chmod(0o755)
+    plain = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "JUPYTER_CONFIG_PATH")}
+
+    def run(*command):
+        told.write_text("")
+        subprocess.run(["make", *command], cwd=folder, env=plain, capture_output=True, check=True)
+        return told.read_text().splitlines()
+
+    state, root = f"{folder}/.venv/state", f"--ServerApp.root_dir={folder}"
+    first, again, talk = run("lab"), run("lab"), run("present", "LESSON=01")
+    assert (folder / ".venv" / ".installed").read_text() == f"{folder}\n"
+    assert (folder / ".venv" / "state" / "jupyter" / "labconfig" / "default_setting_overrides.json").exists()
+    assert "pip" in first and root in first and f"{state}/jupyter" in first
+    assert "pip" not in again and root in again
+    assert {root, f"{folder}/course_lib/publish/live", f"{state}/talk/settings"} <= {*talk}
+    title = """A $x `b` "c" 'd' #e"""
+    assert f"--title={title}" in run("lesson", f"TITLE={title}", "QUESTION=Why?")
+
+
 def test_tests_cannot_reach_the_network():
     with socket.socket() as outward, pytest.raises(RuntimeError, match="without it"):
         outward.connect(("192.0.2.1", 9))

@@ -370,7 +370,7 @@ def test_the_page_for_teachers_says_what_each_lesson_takes():
 
 
 def test_only_with_a_repository_a_page_leads_away(built, tmp_path):
-    away = ("binder", "colab", "thebe", "unpkg")
+    away = ("binder", "thebe", "unpkg")
     assert not [word for word in away if word in (built / "01_a.html").read_text(encoding="utf-8").lower()]
     nbformat.write(lesson(), tmp_path / "01_a.ipynb")
     nbformat.write(new_notebook(cells=[markdown("# The course\n\nEnds.")]), tmp_path / "02_the_end.ipynb")
@@ -380,7 +380,6 @@ def test_only_with_a_repository_a_page_leads_away(built, tmp_path):
     assert site.build(paths, tmp_path / "html", repository="an/owner", branch="next") == []
     page = Page((tmp_path / "html" / "01_a.html").read_text(encoding="utf-8"))
     assert "https://mybinder.org/v2/gh/an/owner/next?labpath=notebooks/01_a.ipynb" in page.links
-    assert "https://colab.research.google.com/github/an/owner/blob/next/notebooks/01_a.ipynb" in page.links
     text = (tmp_path / "html" / "01_a.html").read_text(encoding="utf-8")
     assert 'repo: "an/owner"' in text and 'ref: "next"' in text and "initThebe()" in text
 

@@ -37,9 +37,7 @@ ELSEWHERE = """\
 ```{{thebe-button}} Run the code on this page
 ```
 
-Or open it [in Binder](https://mybinder.org/v2/gh/{repository}/{branch}?labpath=notebooks/{name}), or
-[in Colab](https://colab.research.google.com/github/{repository}/blob/{branch}/notebooks/{name}), where
-`!pip install git+https://github.com/{repository}@{branch}` comes first.
+Or open it [in Binder](https://mybinder.org/v2/gh/{repository}/{branch}?labpath=notebooks/{name}).
 """
 MOVE = "Sliders and menus move, among pictures drawn beforehand."
 STAND = "Sliders and menus move where their pictures were drawn beforehand; elsewhere they stand still."
@@ -93,7 +91,7 @@ def papers(names: list[str], controls: str) -> dict[str, str]:
 def build(paths: list[Path], target: Path = TARGET, repository: str = "", branch: str = "main") -> list[str]:
     """Make the site of the notebooks at `paths` in the folder `target`; or say why not, a sentence each.
 
-    With a `repository` of GitHub's ("owner/name") a lesson can also be opened in Binder and Colab, and its code can be
+    With a `repository` of GitHub's ("owner/name") a lesson can also be opened in Binder, and its code can be
     run on the page: whoever asks for that needs a network, and nobody else does. What stood in `target` is replaced
     when the new site is whole, and else left as it was.
     """
