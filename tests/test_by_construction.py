@@ -2,6 +2,7 @@
 
 import pytest
 
+from course_lib.experiments import Runs
 from course_lib.lesson import identities, identity
 
 
@@ -31,6 +32,13 @@ def test_what_does_not_hold_is_shown_in_red_and_the_run_goes_on(outputs, conditi
     (red, record), (line, _) = outputs
     assert red["text/plain"].startswith("✗ not so: ours is theirs — ") and record == {"not_so": "ours is theirs"}
     assert line["text/plain"] == "✗ 0 of 1 identities hold\n  ✗ ours is theirs"
+
+
+def test_over_runs_it_holds_in_every_run(outputs):
+    identity("chance alone", Runs([0.1, 0.2], 0.3), "<=", 0.3)
+    assert outputs == []
+    identity("chance alone", Runs([0.1, 0.2], 0.3), "<", 0.3)
+    assert outputs[0][1] == {"not_so": "chance alone"}
 
 
 @pytest.mark.parametrize("wrong", [("", True), (3, True), ("words", None), ("words", 1.0), ("words",), ("x", 1, "<")])

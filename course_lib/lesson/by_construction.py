@@ -5,6 +5,7 @@ identities()                                                     # 9 of 9 identi
 """
 
 from course_lib.experiments.comparison import holds, triples
+from course_lib.experiments.runs import Runs
 from course_lib.lesson.cards import card, emit, prose
 from course_lib.lesson.claims import sentence, told
 from course_lib.lesson.numerals import number
@@ -44,9 +45,18 @@ def _wrong(condition: tuple) -> str:
     """What is wrong with it, in words; "" where it holds."""
     if len(condition) == 1:
         return "" if _truth(condition[0]) else "its condition is false"
-    found = [(number(value, "a value"), sign, number(bound, "a bound"))
-             for value, sign, bound in triples(condition, "an identity")]  # fmt: skip
+    found = [
+        (one, sign, other)
+        for value, sign, bound in triples(condition, "an identity")
+        for one in _each(value, "a value")
+        for other in _each(bound, "a bound")
+    ]
     return "; ".join(told(*one) for one in found if not holds(*one))
+
+
+def _each(value, what: str) -> list[float]:
+    """The number; of `Runs` that of every run, for what is true by construction is so in each."""
+    return list(value.values) if isinstance(value, Runs) else [number(value, what)]
 
 
 def _truth(value) -> bool:
