@@ -16,9 +16,7 @@ def page(notebooks: dict[str, NotebookNode]) -> str:
     head = ["| lesson | core | laboratory | exercises | Run All |", "| --- | ---: | ---: | ---: | ---: |"]
     rows = [_row(name, notebook) for name, notebook in notebooks.items()]
     points = {"points": assignment.POINTS, "open_points": assignment.OPEN_POINTS}
-    return TEXT.read_text(encoding="utf-8").format(
-        lessons="\n".join(head + rows), seconds=assignment.SECONDS, **points
-    )
+    return TEXT.read_text(encoding="utf-8").format(lessons="\n".join(head + rows), seconds=assignment.SECONDS, **points)
 
 
 def _row(name, notebook):

@@ -5,7 +5,7 @@
     `30<!-- report: SmolLM2-135M-Instruct; blocks -->`   what report() showed in this notebook
 
 The comment is invisible where the text is rendered. `make notebooks` writes the number, with as many decimals as stand
-there and as a percentage where `%` follows it; a test compares it.
+there and as a percentage where `%` follows it; a test compares it. Between backticks it is an example and stays.
 """
 
 import importlib
@@ -16,7 +16,9 @@ from nbformat import NotebookNode
 from course_lib.experiments import recorded
 from course_lib.publish.measured import records
 
-TYPED = re.compile(r"(?P<number>-?\d[\d,]*(?:\.(?P<decimals>\d+))?)(?P<percent>\s?%)?<!-- (?P<source>[^>]+?) -->")
+TYPED = re.compile(
+    r"(?<!`)(?P<number>-?\d[\d,]*(?:\.(?P<decimals>\d+))?)(?P<percent>\s?%)?<!-- (?P<source>[^>]+?) -->(?!`)"
+)
 EXPERIMENT = re.compile(
     r"(?P<module>\w+)\.(?P<name>\w+):(?P<path>[^ ]+)(?: (?P<which>least|most))?(?P<variant>( \w+=.+)?)$"
 )
