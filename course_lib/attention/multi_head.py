@@ -113,16 +113,18 @@ class MultiHead(nn.Module):
             out, weights = attend(q, k, v, mask, bias)
             heard = self.weights(weights)  # (B, H, T_q, T_k)
             return out if heard is weights else heard.to(v.dtype) @ v
+        if bias is not None:
+            bias = bias.to(q.dtype)
+            shown = bias != -math.inf
+            mask, bias = shown if mask is None else mask & shown, bias.masked_fill(~shown, 0)
         if mask is not None:
-            # PyTorch does not say what a row of nothing gives: let it see all, `forward` strikes it out.
-            mask = mask | ~mask.any(dim=-1, keepdim=True)
+            # PyTorch does not say what a row of nothing gives: let it see all, and strike it out, here or in `forward`.
+            empty = ~mask.any(dim=-1, keepdim=True)
+            mask = mask | empty
+        mask = mask if bias is None else _as_numbers(mask, bias)
         shared = self.n_kv_heads < self.n_heads
-        if bias is None:
-            return scaled_dot_product_attention(q, k, v, mask, is_causal=causal, enable_gqa=shared)
-        numbers = _as_numbers(mask, bias.to(q.dtype))
-        empty = (numbers == -math.inf).all(dim=-1, keepdim=True)
-        out = scaled_dot_product_attention(q, k, v, numbers.masked_fill(empty, 0), enable_gqa=shared)
-        return out.masked_fill(empty, 0)
+        out = scaled_dot_product_attention(q, k, v, mask, is_causal=causal, enable_gqa=shared)
+        return out if bias is None else out.masked_fill(empty, 0)
 
     def _explicit(self) -> bool:
         """Whether `attend` has to do the work: somebody hears its weights, or `torch.func` may ask for more."""
@@ -200,10 +202,9 @@ def _allowed(mask: Tensor | None, causal: bool, window: int | None, q: Tensor, k
     return near if mask is None else mask & near
 
 
-def _as_numbers(mask: Tensor | None, bias: Tensor) -> Tensor:
+def _as_numbers(mask: Tensor, bias: Tensor) -> Tensor:
     """Mask and bias in one, as the kernel takes them: real (1 or B, 1 or H, T_q, T_k), -inf where nothing is seen."""
-    bias = bias[(None,) * (4 - bias.ndim)]
-    return bias if mask is None else bias.masked_fill(~mask, -math.inf)
+    return bias[(None,) * (4 - bias.ndim)].masked_fill(~mask, -math.inf)
 
 
 def _sees(allowed: Tensor | None, bias: Tensor | None) -> Tensor:
