@@ -1,10 +1,8 @@
-"""Lesson 10, a set of objects: how well two boxes agree, and the cheapest matching.
+"""Lesson 10, a set of objects: how well two boxes agree.
 
-"No object" in the loss, and the loss that is only a cost, are in `detr_loss.py`, how a detector is judged in
-`detr_judge.py`, what is asked in `detr_questions.py`.
+The cheapest matching is in `detr_matching.py`, "no object" in the loss and a loss that is only a cost in
+`detr_loss.py`, how a detector is judged in `detr_judge.py`, what is asked in `detr_questions.py`.
 """
-
-from itertools import permutations
 
 import torch
 
@@ -42,11 +40,29 @@ def my_iou(a, b):
     return torch.where(union > 0, both / union.where(union > 0, torch.ones_like(union)), 0.0)
 
 
+SMALL_ENOUGH = 1e-4  # an answer may be off by this: so much does 1e-6 change that is added to the union of two boxes
+
+
 def pairs(n=40, dtype=torch.float64):
-    """n pairs of boxes by their corners, some apart, some inside each other."""
-    low = torch.rand(2, n, 2, dtype=dtype)
-    size = torch.rand(2, n, 2, dtype=dtype) + 0.1
-    return tuple(torch.cat([low, low + size], dim=-1))
+    """n pairs of boxes by their corners; of several, some overlap, some are apart, in one direction or in both."""
+    low = 2 * torch.rand(2, n, 2, dtype=dtype)
+    size = torch.rand(2, n, 2, dtype=dtype) + 0.3
+    a, b = torch.cat([low, low + size], dim=-1)
+    if n > 4:
+        a[:4] = torch.tensor([1.0, 1.0, 2.0, 1.5])
+        b[:4] = torch.tensor([[2.2, 1.7, 3.0, 2.6], [0.1, 0.2, 0.7, 0.9], [2.4, 1.1, 3.0, 1.9], [1.2, 1.1, 1.7, 1.4]])
+    return a, b
+
+
+def small():
+    """Two boxes of 0.07 by 0.07 that overlap, and what a millionth more in their union changes is next to nothing."""
+    return torch.tensor([[0.1, 0.1, 0.17, 0.17]]).double(), torch.tensor([[0.12, 0.11, 0.19, 0.18]]).double()
+
+
+TOO_MUCH = (
+    "Two small boxes are wrong, 0.07 by 0.07. Do you add a small number to the union, against 0 / 0? Then it must be "
+    "small beside every union: 1e-6, or less."
+)
 
 
 def overlapping(given):
@@ -58,6 +74,9 @@ def every_pair(n=4, m=3, dtype=torch.float64):
     """(n, 1, 4) and (m, 4), for the whole table."""
     a, b = pairs(n, dtype)
     return a[:, None], b[:1].expand(m, -1) + torch.rand(m, 1, dtype=dtype)
+
+
+EVERY_PAIR = "For all pairs of (4, 1, 4) and (3, 4) it is wrong: box[..., 2], not box[:, 2]."
 
 
 def points():
@@ -77,15 +96,18 @@ IOU = Exercise(
                 (overlapping, "Pairs that overlap are wrong already: the intersection, over what both cover together."),
                 otherwise="Pairs that overlap are right. Some here are apart: then the intersection is 0, not below.",
             ),
-            ask=one_number,
+            one_number,
+            SMALL_ENOUGH,
         ),
+        Case(small, TOO_MUCH, tolerance=SMALL_ENOUGH),
+        Case(every_pair, EVERY_PAIR, tolerance=SMALL_ENOUGH),
         Case(
-            every_pair,
-            "For all pairs of (4, 1, 4) and (3, 4) it is wrong: box[..., 2], not box[:, 2].",
+            points,
+            "Of two boxes without any area it is 0: there the union is 0 too, and 0 / 0 is NaN.",
+            tolerance=SMALL_ENOUGH,
         ),
-        Case(points, "Of two boxes without any area it is 0: there the union is 0 too, and 0 / 0 is NaN."),
-        Case(lambda: pairs(1), OTHER_SIZES),
-        Case(pairs, NO_GRADIENT, ask=pulled),
+        Case(lambda: pairs(1), OTHER_SIZES, tolerance=SMALL_ENOUGH),
+        Case(pairs, NO_GRADIENT, pulled, SMALL_ENOUGH),
         Case(lambda: pairs(dtype=torch.float32), SINGLE),
     ),
     hints=(
@@ -150,14 +172,13 @@ GIOU = Exercise(
                 (overlapping, "Pairs that overlap are wrong already: IoU - (hull - union) / hull."),
                 otherwise="Pairs that overlap are right. Some here are apart: IoU is 0 there, GIoU is below 0.",
             ),
-            ask=one_number,
+            one_number,
+            SMALL_ENOUGH,
         ),
-        Case(
-            every_pair,
-            "For all pairs of (4, 1, 4) and (3, 4) it is wrong: box[..., 2], not box[:, 2].",
-        ),
-        Case(lambda: pairs(1), OTHER_SIZES),
-        Case(pairs, NO_GRADIENT, ask=pulled),
+        Case(small, TOO_MUCH, tolerance=SMALL_ENOUGH),
+        Case(every_pair, EVERY_PAIR, tolerance=SMALL_ENOUGH),
+        Case(lambda: pairs(1), OTHER_SIZES, tolerance=SMALL_ENOUGH),
+        Case(pairs, NO_GRADIENT, pulled, SMALL_ENOUGH),
         Case(lambda: pairs(dtype=torch.float32), SINGLE),
     ),
     hints=(
@@ -203,85 +224,4 @@ GIOU = Exercise(
 )
 
 
-def my_matching(costs):
-    Q, M = costs.shape
-    ways = permutations(range(Q), M)  # each way to give every object an answer of its own
-    return list(min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who))))
-
-
-def prices(Q=5, M=3):
-    """Costs of Q answers and M objects, no two sums alike."""
-    return (torch.randn(Q, M, dtype=torch.float64),)
-
-
-def torn():
-    """A table in which every wrong way ends elsewhere, and a little that is drawn."""
-    table = [[6.0, -4, 7, 4], [4, 3, 8, 8], [2, 2, 7, 4], [8, 1, 1, -3], [-1, 0, 3, 2]]
-    return (torch.tensor(table, dtype=torch.float64) + torch.rand(5, 4, dtype=torch.float64) / 20,)
-
-
-beyond = noted({  # out of bounds, of a tensor, or out of range, of a list
-    " out of ": "Q may be larger than M: permutations(range(Q), M) gives the objects M of the Q answers. And "
-    "costs[q, m] has a row for each answer, a column for each object.",
-})  # fmt: skip
-
-MATCHING = Exercise(
-    title="The cheapest matching",
-    solution=my_matching,
-    returns="the answer of each object, a list of M numbers",
-    cases=(
-        Case(
-            torn,
-            narrowed(
-                (
-                    lambda given: (given["costs"][:, :1],),
-                    "With a single object it is wrong already: the answer that costs least.",
-                ),
-                (
-                    lambda given: (given["costs"][:2, :2],),
-                    "One object is right, two answers for two objects are not: there are two ways, compare their sums.",
-                ),
-                otherwise="Two by two is right, more is not: is every way tried, and is no answer used twice?",
-            ),
-            ask=beyond,
-        ),
-        Case(prices, "With five answers and three objects it is wrong: some answers stay without an object."),
-        Case(lambda: prices(1, 1), "With one answer and one object it is wrong."),
-        Case(lambda: prices(6, 2), "With six answers and two objects it is wrong: four answers stay without."),
-    ),
-    hints=(
-        "A way to match says which answer each object has: M different numbers out of Q.",
-        "Q may be larger than M: permutations(range(Q), M) gives them all, as tuples, and object m has answer who[m].",
-        "What a way costs is sum(costs[q, m] for m, q in enumerate(who)).",
-        "min(ways, key=what_it_costs) is the cheapest of them.",
-    ),
-    mistakes=slips("""
-        return list(min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who)))) -> return costs.argmin(dim=0).tolist()
-            You take the cheapest answer of each object. Two objects may want the same one: it answers for one only.
-        ways = permutations(range(Q), M) -> taken = []; [taken.append(min((q for q in range(Q) if q not in taken), key=lambda q: costs[q, m].item())) for m in range(M)]; return taken
-            Your objects choose one after the other, and the first takes what a later one needs more. Compare whole ways.
-        ways = permutations(range(Q), M) -> cells = sorted((costs[q, m].item(), q, m) for q in range(Q) for m in range(M)); own = {}; [own.setdefault(m, q) for _, q, m in cells if m not in own and q not in own.values()]; return [own[m] for m in range(M)]
-            You take the cheapest pair of all first. What is left may be dear: the sum of the whole way is to be least.
-        return list(min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who)))) -> who = min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who))); return [who.index(q) for q in sorted(who)]
-            That is the object of each answer that has one. Asked is the answer of each object: match costs.T.
-        min(ways -> max(ways
-            That is the dearest way. The cheapest is asked.
-        sum(costs -> max(costs
-            You compare the dearest pair of each way. The sum of all pairs is to be least.
-        sum(costs[q, m].item() for m, q in enumerate(who)) -> sum(costs[q, m].item() ** 2 for m, q in enumerate(who))
-            You add up squares: a cost may be below 0, and then its square is large.
-        sum(costs[q, m].item() for m, q in enumerate(who)) -> sum(abs(costs[q, m].item()) for m, q in enumerate(who))
-            You take the costs without their sign. One below 0 is cheap, not dear.
-        return list(min(ways, -> return sorted(min(ways,
-            Your answers are sorted, and it is lost which object each has: the m-th number is object m's answer.
-        permutations(range(Q), M) -> (tuple(range(M)),)
-            Your objects have the answers in their own order: that is no matching yet, but a list.
-        permutations(range(Q), M) -> permutations(range(M), M)
-            Only the first M answers are tried in yours. Any of the Q may be the one: permutations(range(Q), M).
-        permutations(range(Q), M) -> __import__("itertools").combinations(range(Q), M)
-            Your ways are always in rising order: combinations leaves out that two objects could change answers.
-    """),  # noqa: E501
-)
-
-
-EXERCISES = [IOU, GIOU, MATCHING]
+EXERCISES = [IOU, GIOU]

@@ -3,13 +3,15 @@
 The notebook holds the broken function word for word, under the name of its exercise.
 """
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 
 from course_lib.detection.matching import match
 from course_lib.exercises import Exercise
 from course_lib.exercises.detr import noted
-from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
+from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
 LESSON = "detr"
@@ -31,10 +33,19 @@ def answered(B=2, Q=6, K=4, nothing=0.1, dtype=torch.float64):
     return 2 * torch.randn(B, Q, K + 1, dtype=dtype), asked, nothing
 
 
+def certain():
+    """Logits of hundreds, far apart from answer to answer; the last answer is sure, and wrong."""
+    logits = torch.tensor([[[300.0, 299, 0], [-300, -301, -299], [0, 0, 300]]])
+    return logits, torch.tensor([[1, 2, 0]]), 0.1
+
+
 by_cross_entropy = noted({
     "Expected target size": "F.cross_entropy wants the classes second: logits.flatten(0, 1) and asked.flatten().",
     "expected scalar type": "The weight must have the dtype of the logits: .to(logits).",
 })  # fmt: skip
+
+
+about = partial(Case, tolerance=1e-5)  # who adds a millionth to the sum of the weights, against 0 / 0, is right
 
 
 NAMING = Exercise(
@@ -43,7 +54,7 @@ NAMING = Exercise(
     solution=my_naming_loss,
     returns="the weighted mean of -log p, a number",
     cases=(
-        Case(
+        about(
             answered,
             narrowed(
                 (
@@ -58,15 +69,16 @@ NAMING = Exercise(
             ),
             ask=by_cross_entropy,
         ),
-        Case(lambda: answered(1, 1, 2), OTHER_SIZES),
-        Case(
+        about(lambda: answered(1, 1, 2), OTHER_SIZES),
+        about(
             lambda: (torch.randn(2, 3, 5).double(), torch.full((2, 3), 4), 0.1),
             'Where no answer has an object it is wrong: all say "no object", and the weight falls out.',
         ),
-        Case(lambda: answered(nothing=3.0), "With a weight above 1 it is wrong."),
-        Case(lambda: answered()[:2] + (0.0,), 'With the weight 0 it is wrong: then "no object" is asked of nobody.'),
-        Case(answered, NO_GRADIENT, ask=pulled),
-        Case(lambda: answered(dtype=torch.float32), SINGLE),
+        about(lambda: answered(nothing=3.0), "With a weight above 1 it is wrong."),
+        about(lambda: answered()[:2] + (0.0,), 'With the weight 0 it is wrong: then "no object" is asked of nobody.'),
+        about(certain, OVERFLOW),
+        about(answered, NO_GRADIENT, ask=pulled),
+        about(lambda: answered(dtype=torch.float32), SINGLE),
     ),
     hints=(
         "logits.log_softmax(-1) has log p of every class. asked says which of them counts for each answer.",
@@ -127,9 +139,31 @@ def mended_set_loss(logits, boxes, labels, truth):
 
 
 def scene(Q=6, M=3, K=4, dtype=torch.float64):
-    """What a model answers for one scene, and what is in it."""
-    return (2 * torch.randn(Q, K + 1, dtype=dtype), torch.rand(Q, 4, dtype=dtype), torch.randint(1, K, (M,)),
-            torch.rand(M, 4, dtype=dtype))  # fmt: skip
+    """What a model answers for one scene, and what is in it: an object of class 0, and others."""
+    labels = torch.randint(1, K, (M,)) * (torch.arange(M) > 0)
+    return 2 * torch.randn(Q, K + 1, dtype=dtype), torch.rand(Q, 4, dtype=dtype), labels, torch.rand(M, 4, dtype=dtype)
+
+
+def four_answers():
+    """One object. By the costs the first answers for it; by others the second (with -log p), third or last would."""
+    p = torch.tensor([[0.3, 0.5, 0.2], [0.2, 0.62, 0.18], [0.599, 0.001, 0.4], [0.05, 0.9, 0.05]]).double()
+    truth = torch.tensor([[0.5, 0.5, 0.2, 0.3]]).double()
+    boxes = truth + torch.tensor([[0.08], [0.11], [0.0], [0.2]]).double() / 4  # in each of the four numbers
+    return p.log(), boxes, torch.tensor([1]), truth
+
+
+def close(nearer):
+    """Two answers, one object: the first names it with 0.5 more, the box of the second is nearer by so much."""
+    p, truth = torch.tensor([[0.05, 0.7, 0.25], [0.79, 0.2, 0.01]]).double(), torch.tensor([[0.5, 0.5, 0.2, 0.3]])
+    boxes = truth + torch.tensor([[0.08 + nearer], [0.08]]).double() / 4  # in each of the four numbers
+    return p.log(), boxes, torch.tensor([1]), truth.double()
+
+
+def sure():
+    """Logits of hundreds, far apart from answer to answer; one answer is sure, and wrong."""
+    logits = torch.tensor([[300.0, 299, 0], [-300, -301, -299], [0, 0, 300]])
+    truth = torch.tensor([[0.2, 0.2, 0.1, 0.1], [0.8, 0.8, 0.2, 0.2]])
+    return logits, torch.cat([truth, truth[1:] + 0.25])[[0, 2, 1]], torch.tensor([1, 0]), truth
 
 
 def unlikely():
@@ -139,6 +173,13 @@ def unlikely():
     return logits.double(), boxes.double(), torch.tensor([1]), truth.double()
 
 
+def to_the_answers(answer, logits, boxes, labels, truth):
+    """For `Case.ask`: the way back to what a model answers; what is true is data."""
+    return pulled(lambda logits, boxes: answer(logits, boxes, labels, truth), logits, boxes)
+
+
+OTHER_COSTS = "Yours chooses another answer here: the costs stay as they are, -p(label) + 5 |box - truth|."
+
 SET = Exercise(
     lesson=LESSON,
     title='Find the bug: a loss that never says "no object"',
@@ -146,28 +187,37 @@ SET = Exercise(
     returns="the loss, a number",
     cases=(
         Case(
-            scene,
+            four_answers,
             narrowed(
                 (
-                    lambda given: (given["logits"][:1], given["boxes"][:1], given["labels"][:1], given["truth"][:1]),
+                    lambda given: (given["logits"][:1], given["boxes"][:1], given["labels"], given["truth"]),
                     "With one answer and one object it is wrong already: -log p(label) + 5 |box - truth|.",
-                ),
-                (
-                    lambda given: (given["logits"][:3], given["boxes"][:3], given["labels"], given["truth"]),
-                    "With as many answers as objects it is wrong: each answer names its object, and the mean is taken.",
                 ),
                 otherwise='Where every answer has an object it is right. Those without must say "no object", class K, '
                 "which weighs 1 here. And the costs stay as they are.",
             ),
             ask=by_cross_entropy,
         ),
+        Case(
+            scene,
+            narrowed(
+                (
+                    lambda given: (given["logits"][:3], given["boxes"][:3], given["labels"], given["truth"]),
+                    "With as many answers as objects it is wrong: each answer names its object, and the mean is taken.",
+                ),
+                otherwise="Three answers and three objects are right. Six answers and three objects are wrong.",
+            ),
+        ),
         Case(lambda: scene(1, 1, 2), "With a single answer and object it is wrong."),
         Case(
             lambda: scene(9, 1, 3),
             "With one object and nine answers it is wrong: eight must say that nothing is there.",
         ),
-        Case(unlikely, "Yours chooses another answer here: the costs stay as they are, -p(label) + 5 |box - truth|."),
-        Case(scene, NO_GRADIENT, ask=pulled),
+        Case(unlikely, OTHER_COSTS),
+        Case(lambda: close(0.09), OTHER_COSTS),  # 5 * 0.09 < 0.5: the better name
+        Case(lambda: close(0.11), OTHER_COSTS),  # 5 * 0.11 > 0.5: the better box
+        Case(sure, OVERFLOW),
+        Case(scene, NO_GRADIENT, to_the_answers),
         Case(lambda: scene(dtype=torch.float32), SINGLE),
     ),
     stub=broken_set_loss,
@@ -193,6 +243,12 @@ SET = Exercise(
             "No object" weighs a tenth in yours, as on the slide. Here it weighs 1: leave the weight out.
         -p[:, labels] -> -p.log()[:, labels]
             You changed the costs too: there -p stays. The matching is right as it is, and only the loss takes -log p.
+        -p[:, labels] + 5 * -> 5 *
+            Boxes decide too much in your costs: is -p(label) left out, or do they count more than five times?
+        -p[:, labels] + 5 * -> -p[:, labels] +
+            Boxes decide too little in your costs. There they count five times, as in the loss.
+        labels[None] >= 0 -> labels[None] > 0
+            Class 0 is a class like all others. Your > 0 leaves its objects out of the matching.
         F.cross_entropy(logits, asked) -> F.cross_entropy(p, asked)
             F.cross_entropy takes logits. You hand it p, and the softmax is taken twice: it hardly moves then.
         F.cross_entropy(logits, asked) -> -p[torch.arange(len(asked)), asked].mean()

@@ -4,11 +4,13 @@ The notebook holds the broken function word for word, under the name of its exer
 `images_and_words_questions.py`.
 """
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
+from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
 
@@ -20,9 +22,15 @@ def my_contrastive_loss(images, texts, scale):
 
 
 def features(B=5, E=4, scale=3.0, dtype=torch.float64):
-    """What two towers give for B images and their texts, each of another length, and a scale."""
-    images, texts = torch.randn(2, B, E, dtype=dtype) * (0.5 + 3 * torch.rand(2, B, 1, dtype=dtype))
-    return images, texts, scale
+    """What two towers give for B images and their texts, each of another length, 0.5 or more, and a scale."""
+    directions = F.normalize(torch.randn(2, B, E, dtype=dtype), dim=-1)
+    return *directions * (0.5 + 3 * torch.rand(2, B, 1, dtype=dtype)), scale
+
+
+def against_each_other(scale=300.0):
+    """Images and texts in single precision; the first pair agrees, the last points to opposite sides."""
+    images = torch.tensor([[3.0, 4.0], [-4.0, 3.0], [0.0, 2.0]])
+    return images, torch.tensor([[3.0, 4.0], [3.0, -4.0], [0.0, -5.0]]), scale
 
 
 def of_length_one(given):
@@ -35,12 +43,15 @@ def of_length_one_at_scale_one(given):
     return *of_length_one(given)[:2], 1.0
 
 
+about = partial(Case, tolerance=1e-4)  # who adds a millionth to a length or a sum, against 0 / 0, is right
+
+
 LOSS = Exercise(
     title="The contrastive loss",
     solution=my_contrastive_loss,
     returns="the loss, a number",
     cases=(
-        Case(
+        about(
             features,
             narrowed(
                 (
@@ -52,11 +63,12 @@ LOSS = Exercise(
                 otherwise="With features of length 1 it is right. The towers give others: normalise each row.",
             ),
         ),
-        Case(lambda: features(1), OTHER_SIZES),
-        Case(lambda: features(4, 4), "With as many images as numbers in a feature it is wrong: which dimension is it?"),
-        Case(lambda: features(scale=100.0), "With a large scale it is wrong: leave exp and log to F.cross_entropy."),
-        Case(features, NO_GRADIENT, ask=pulled),
-        Case(lambda: features(dtype=torch.float32), SINGLE),
+        about(lambda: features(1), OTHER_SIZES),
+        about(lambda: features(4, 4), "With as many images as numbers in a feature it is wrong: over which dimension?"),
+        about(lambda: features(scale=100.0), "With a large scale it is wrong: leave exp and log to F.cross_entropy."),
+        about(against_each_other, OVERFLOW),
+        about(features, NO_GRADIENT, ask=pulled),
+        about(lambda: features(dtype=torch.float32), SINGLE),
     ),
     hints=(
         "Bring every feature to length 1: F.normalize(x, dim=-1). Then a product of two is their cosine.",
@@ -116,12 +128,18 @@ def asked(B=4, K=3, P=5, E=6, scale=8.0, dtype=torch.float64):
     return *(F.normalize(torch.randn(shape, dtype=dtype), dim=-1) for shape in shapes), scale
 
 
+def all_against(scale=300.0):
+    """Images in single precision that agree with the first class, with none, and with two alike; prompts of each."""
+    images = torch.tensor([[1.0, 0.0], [-0.8, 0.6], [0.6, -0.8]])
+    return images, torch.tensor([[[1.0, 0.0]], [[0.6, -0.8]], [[0.8, -0.6]]]).expand(-1, 2, -1), scale
+
+
 ZERO_SHOT = Exercise(
     title="A classifier made of prompts",
     solution=my_zero_shot,
     returns="p of each class for each image, (B, K)",
     cases=(
-        Case(
+        about(
             asked,
             narrowed(
                 (
@@ -131,10 +149,12 @@ ZERO_SHOT = Exercise(
                 otherwise="With one prompt a class it is right. Of several take the mean, and bring it to length 1.",
             ),
         ),
-        Case(lambda: asked(1, 2, 1), OTHER_SIZES),
-        Case(lambda: asked(3, 3, 3), "With as many prompts as classes it is wrong: the mean is over dim=1, prompts."),
-        Case(asked, NO_GRADIENT, ask=pulled),
-        Case(lambda: asked(dtype=torch.float32), SINGLE),
+        about(lambda: asked(1, 2, 1), OTHER_SIZES),
+        about(lambda: asked(3, 3, 3), "With as many prompts as classes it is wrong: the mean is over dim=1, prompts."),
+        about(lambda: asked(scale=2.0), "With another scale it is wrong: `scale` is handed in, use that."),
+        about(all_against, OVERFLOW),
+        about(asked, NO_GRADIENT, ask=pulled),
+        about(lambda: asked(dtype=torch.float32), SINGLE),
     ),
     hints=(
         "A class is where its prompts are: the mean over dim=1, (K, E).",
@@ -201,12 +221,18 @@ def table(B=6, more=0.3, dtype=torch.float64):
     return 2 * torch.randn(B, B, dtype=dtype), right
 
 
+def far_from_zero():
+    """A table in single precision: the first image has high scores alone, the second low ones, the third is wrong."""
+    scores = torch.tensor([[300.0, 299, 100], [-300, -301, -299], [0, 300, -300]])
+    return scores, torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 1]]) > 0
+
+
 NAMES = Exercise(
     title="Find the bug: targets that are turned",
     solution=mended_name_loss,
     returns="the loss, a number",
     cases=(
-        Case(
+        about(
             table,
             narrowed(
                 (
@@ -221,10 +247,11 @@ NAMES = Exercise(
                 "text 0 for image 1.",
             ),
         ),
-        Case(lambda: table(1, 0.0), "With one image it is wrong."),
-        Case(lambda: table(5, 0.0), "With the diagonal alone it is wrong."),
-        Case(table, NO_GRADIENT, ask=pulled),
-        Case(lambda: table(dtype=torch.float32), SINGLE),
+        about(lambda: table(1, 0.0), "With one image it is wrong."),
+        about(lambda: table(5, 0.0), "With the diagonal alone it is wrong."),
+        about(far_from_zero, OVERFLOW),
+        about(table, NO_GRADIENT, ask=pulled),
+        about(lambda: table(dtype=torch.float32), SINGLE),
     ),
     stub=broken_name_loss,
     hints=(

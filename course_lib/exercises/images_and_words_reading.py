@@ -5,7 +5,7 @@ import math
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
+from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
 LESSON = "images_and_words"
@@ -22,6 +22,13 @@ def my_grid_look(s, grid, u):
 def a_grid(B=2, F=4, h=3, w=5, H=6, dtype=torch.float64):
     """The decoder's state s (B, H), the grid of a convolutional network (B, F, h, w), a matrix u (F, H)."""
     return torch.randn(B, H, dtype=dtype), torch.randn(B, F, h, w, dtype=dtype), torch.randn(F, H, dtype=dtype) / 2
+
+
+def far_apart_grids():
+    """Two images in single precision; the scores of the first are 298 to 300, those of the second -302 to -300."""
+    grid = torch.tensor([[[300.0, 299, 298]], [[1, 2, 3]]])[None].repeat(2, 1, 1, 1)  # (2, 2, 1, 3)
+    grid[1, 0] -= 600
+    return torch.tensor([[1.0, 0.0], [1.0, 0.0]]), grid, torch.eye(2)
 
 
 GRID = Exercise(
@@ -49,6 +56,7 @@ GRID = Exercise(
             "Where all sizes are equal it is wrong: there a turned tensor fits, and raises no error.",
         ),
         Case(lambda: a_grid(1, 1, 1, 1, 2), OTHER_SIZES),
+        Case(far_apart_grids, OVERFLOW),
         Case(a_grid, NO_GRADIENT, ask=pulled),
         Case(lambda: a_grid(dtype=torch.float32), SINGLE),
     ),
@@ -116,6 +124,15 @@ def two_rows(B=3, T=5, N=4, D=6, dtype=torch.float64, padded=True):
     return words, image, torch.arange(T) < lengths[:, None], *matrices
 
 
+def loud_padding():
+    """In single precision: scores of hundreds, high for one row and low for the next, and padding has the highest."""
+    words = torch.tensor([[[300.0, 1, 0, 0], [-300, 2, 0, 0], [600, 0, 0, 0]]]).repeat(2, 1, 1)
+    image = torch.tensor([[[2.0, 0, 1, 0], [-2.0, 0, 0, 1], [1.5, 1, 0, 0]]]).repeat(2, 1, 1)
+    one, both = torch.eye(4), torch.diag(torch.tensor([0.0, 1, 1, 1]))
+    real = torch.tensor([[True, True, False], [True, False, False]])
+    return words, image, real, torch.stack([one, one, both]), torch.stack([one, one, both])
+
+
 CO_ATTENTION = Exercise(
     lesson=LESSON,
     title="Co-attention",
@@ -143,6 +160,7 @@ CO_ATTENTION = Exercise(
         Case(two_rows, "With padding behind the words it is wrong: the image must not look at it."),
         Case(lambda: two_rows(5, 5, 5, 5), "Where all sizes are equal it is wrong: there a turned tensor fits."),
         Case(lambda: two_rows(1, 1, 1, 2), OTHER_SIZES),
+        Case(loud_padding, OVERFLOW),
         Case(two_rows, NO_GRADIENT, ask=pulled),
         Case(lambda: two_rows(dtype=torch.float32), SINGLE),
     ),

@@ -1,5 +1,7 @@
 """Lesson 17, a round of hashing, the way back through a reversible layer, and attention as a state that is written."""
 
+from functools import partial
+
 import torch
 
 from course_lib.exercises import Exercise
@@ -192,7 +194,7 @@ def my_linear_step(S, z, q, k, v):
 
 
 def states(B=3, d=4, d_v=6, written=True, dtype=torch.float64):
-    """A state (B, d, d_v) and its sum (B, d), then q, k (B, d), above 0, and v (B, d_v)."""
+    """A state (B, d, d_v) and its sum (B, d), then q, k (B, d), above 0.5, and v (B, d_v)."""
     S, z, q, k, v = (
         torch.randn(B, d, d_v),
         3 * torch.rand(B, d),
@@ -200,7 +202,7 @@ def states(B=3, d=4, d_v=6, written=True, dtype=torch.float64):
         torch.rand(B, d),
         torch.randn(B, d_v),
     )
-    return tuple(part.to(dtype) for part in (S * written, z * written, q + 0.1, k + 0.1, v))
+    return tuple(part.to(dtype) for part in (S * written, z * written, q + 0.5, k + 0.5, v))
 
 
 def which_of_three(answer, solution, arguments):
@@ -213,22 +215,25 @@ def which_of_three(answer, solution, arguments):
     return "S and z are right. What is read is wrong: q S over q z, with this place's pair in them already."
 
 
+about = partial(Case, tolerance=1e-4)  # who adds a millionth to q z, against 0 / 0, is right
+
+
 LINEAR_STEP = Exercise(
     lesson=LESSON,
     title="Attention as a state",
     solution=my_linear_step,
     returns="what is read, (B, d_v), the state, (B, d, d_v), and the sum of keys, (B, d)",
     cases=(
-        Case(states, which_of_three),
-        Case(lambda: states(1, 1, 1), OTHER_SIZES),
-        Case(lambda: states(2, 5, 3), "Where values are narrower than keys it is wrong."),
-        Case(lambda: states(2, 3, 3), which_of_three),
-        Case(
+        about(states, which_of_three),
+        about(lambda: states(1, 1, 1), OTHER_SIZES),
+        about(lambda: states(2, 5, 1), "Where values are narrower than keys, here one number wide, it is wrong."),
+        about(lambda: states(2, 3, 3), which_of_three),
+        about(
             lambda: states(2, 3, 4, False),
             "At the first place, with nothing written before, out is v. There it is wrong.",
         ),
-        Case(states, NO_GRADIENT, pulled),
-        Case(lambda: states(dtype=torch.float32), SINGLE),
+        about(states, NO_GRADIENT, pulled),
+        about(lambda: states(dtype=torch.float32), SINGLE),
     ),
     hints=(
         "Three lines: write the pair into S, add the key to z, read with the query. In this order.",

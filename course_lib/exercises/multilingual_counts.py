@@ -4,6 +4,7 @@ The notebook holds the broken function word for word, under the name of its exer
 """
 
 import math
+from functools import partial
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.multilingual import chance, parts, scored, seen, spelled
@@ -86,13 +87,17 @@ def my_em_step(words, logp):
     return {piece: math.log(count / total) for piece, count in counts.items() if count > 0}
 
 
+# Who adds up in single precision is right.
+used = partial(Case, ask=piece_by_piece(-math.inf), tolerance=1e-3)
+counted = partial(Case, ask=piece_by_piece(0.0), tolerance=1e-4)
+
 EM_STEP = Exercise(
     lesson=LESSON,
     title="A step of expectation maximization",
     solution=my_em_step,
     returns="a new dict, piece -> log p",
     cases=(
-        Case(
+        used(
             words_and_pieces,
             narrowed(
                 (
@@ -114,22 +119,18 @@ EM_STEP = Exercise(
                 otherwise="With one word it is right. Every word has its own p(word), and comes so often as `words` "
                 "says.",
             ),
-            piece_by_piece(-math.inf),
         ),
-        Case(
+        used(
             unused,
             "A piece that is never used is wrong: its count is 0, so leave it out, or give it minus infinity.",
-            piece_by_piece(-math.inf),
         ),
-        Case(
+        used(
             lambda: ({"aaaa": 1}, {"a": -1.0, "aa": -1.5, "aaa": -2.5}),
             "Where pieces overlap it is wrong: in `aaaa` aa stands in three places, and each place counts by itself.",
-            piece_by_piece(-math.inf),
         ),
-        Case(
+        used(
             long_words,
             "Of a long word it is wrong: its p is too small for a float. Add and subtract logs, and take exp last.",
-            piece_by_piece(-math.inf),
         ),
     ),
     hints=(
@@ -224,7 +225,7 @@ COUNTS = Exercise(
     solution=mended_counts,
     returns="a dict, piece -> how often it is used",
     cases=(
-        Case(
+        counted(
             words_and_pieces,
             narrowed(
                 (
@@ -237,19 +238,16 @@ COUNTS = Exercise(
                 ),
                 otherwise="The word `aab` comes out right. Try one that can be written in several ways.",
             ),
-            piece_by_piece(0.0),
         ),
-        Case(
+        counted(
             lambda: ({"aaaaa": 3}, {"a": -1.0, "aa": -1.5, "aaa": -2.5}),
             "Where a piece overlaps with itself it is wrong: in `aaaaa` aa stands in four places.",
-            piece_by_piece(0.0),
         ),
-        Case(
+        counted(
             lambda: ({"abc": 4, "cb": 1}, {"a": -1.0, "b": -2.0, "c": -2.5, "ab": -1.5, "bc": -3.0, "zz": -4.0}),
             "Where every piece stands in one place of a word it is wrong.",
-            piece_by_piece(0.0),
         ),
-        Case(lambda: ({"": 2}, {"a": -1.0}), "An empty word uses no piece.", piece_by_piece(0.0)),
+        counted(lambda: ({"": 2}, {"a": -1.0}), "An empty word uses no piece."),
     ),
     stub=broken_counts,
     hints=(

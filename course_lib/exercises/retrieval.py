@@ -7,7 +7,7 @@ The notebook holds the broken function word for word, under the name of its exer
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
+from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
 
@@ -20,6 +20,13 @@ def read(B=3, K=4, V=5, temperature=0.7, dtype=torch.float64):
     """Scores of K passages (B, K), a reader's log p of V answers with each (B, K, V), a temperature."""
     log_y = (2 * torch.randn(B, K, V, dtype=dtype)).log_softmax(-1)
     return 2 * torch.randn(B, K, dtype=dtype), log_y, temperature
+
+
+def unlikely_passages():
+    """In single precision: scores of hundreds, and the passage with the lowest score alone makes the answers likely."""
+    scores = torch.tensor([[300.0, 299, 0], [-300, -301, -299]])
+    log_y = torch.tensor([[-700.0, -2], [-699, -3], [-1, -1000]])
+    return scores, torch.stack([log_y, log_y.flip(0)]), 1.0
 
 
 MARGINAL = Exercise(
@@ -51,6 +58,7 @@ MARGINAL = Exercise(
             lambda: (read()[0], read()[1] - 2000, 1.0),
             "Where every p is as small as e^-2000 it is wrong: exp of that is 0. Stay in log space: torch.logsumexp.",
         ),
+        Case(unlikely_passages, OVERFLOW),
         Case(read, NO_GRADIENT, ask=pulled),
         Case(lambda: read(dtype=torch.float32), SINGLE),
     ),
@@ -104,6 +112,18 @@ def told(B=3, K=4, dtype=torch.float64):
     return 2 * torch.randn(B, K, dtype=dtype), -3 * torch.rand(B, K, dtype=dtype) - 0.01
 
 
+def far_apart():
+    """In single precision: scores of hundreds, far apart from question to question, and an answer that is unlikely."""
+    log_y = torch.tensor([[-1001.0, -1000, -800], [-1, -900, -2.5]])
+    return torch.tensor([[300.0, 299, 100], [-300, -301, -299]]), log_y
+
+
+def without_autograd(answer, *arguments):
+    """For `Case.ask`: where nothing can have a gradient."""
+    with torch.inference_mode():
+        return answer(*arguments)
+
+
 LIFT = Exercise(
     title="The gradient that lifts a passage",
     solution=my_lift,
@@ -129,6 +149,8 @@ LIFT = Exercise(
             lambda: (told()[0], told()[1] - 1000),
             "Where the answer is as unlikely as e^-1000 it is wrong: a quotient of such p is 0 / 0. Stay in log space.",
         ),
+        Case(far_apart, OVERFLOW),
+        Case(told, "Here autograd is switched off: write down what the derivative is.", without_autograd),
         Case(lambda: told(dtype=torch.float32), SINGLE),
     ),
     hints=(

@@ -2,6 +2,7 @@
 
 import math
 import random
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -67,6 +68,8 @@ BM25 = Exercise(
         Case(lambda: (["zebra", "a"], *texts()[1:]), "With a word that no passage has it is wrong: it adds nothing."),
         Case(lambda: ([], *texts()[1:]), "A question without words has the score 0 for each passage."),
         Case(lambda: texts(1, "ab"), "With a single passage it is wrong."),
+        Case(lambda: texts(k1=2.5), "With another k1 it is wrong: it is handed in, 1.2 is only usual."),
+        Case(lambda: texts(b=0.2), "With another b it is wrong: it is handed in, 0.75 is only usual."),
     ),
     hints=(
         "Two loops: over the passages, and inside over the words of the question, whose shares are added up.",
@@ -115,8 +118,8 @@ def my_dense_search(asked, known, k):
 
 
 def vectors(M=4, N=9, E=6, k=3, dtype=torch.float64):
-    """Vectors of questions (M, E) and of passages (N, E), each of another length, and k."""
-    asked, known = torch.randn(M, E, dtype=dtype), torch.randn(N, E, dtype=dtype)
+    """Vectors of questions (M, E) and of passages (N, E), each of another length, 0.5 or more, and k."""
+    asked, known = (F.normalize(torch.randn(rows, E, dtype=dtype), dim=-1) for rows in (M, N))
     return asked * (0.5 + 3 * torch.rand(M, 1, dtype=dtype)), known * (0.5 + 5 * torch.rand(N, 1, dtype=dtype)), k
 
 
@@ -125,13 +128,16 @@ def of_length_one(given):
     return F.normalize(given["asked"], dim=-1), F.normalize(given["known"], dim=-1), given["k"]
 
 
+about = partial(Case, tolerance=1e-4)  # who adds a millionth to a length, against 0 / 0, is right
+
+
 DENSE = Exercise(
     lesson=LESSON,
     title="Dense search",
     solution=my_dense_search,
     returns="places int64 (M, k) and cosines (M, k) of the k nearest, a pair",
     cases=(
-        Case(
+        about(
             vectors,
             narrowed(
                 (
@@ -142,11 +148,11 @@ DENSE = Exercise(
                 otherwise="With vectors of length 1 it is right. A cosine is the product of normalised ones.",
             ),
         ),
-        Case(lambda: vectors(1, 1, 2, 1), OTHER_SIZES),
-        Case(lambda: vectors(5, 5, 5, 5), "Where all sizes are equal it is wrong: there a turned tensor fits."),
-        Case(lambda: vectors(6, 40, 3, 12), "With many passages it is wrong."),
-        Case(vectors, NO_GRADIENT, ask=pulled),
-        Case(lambda: vectors(dtype=torch.float32), SINGLE),
+        about(lambda: vectors(1, 1, 2, 1), OTHER_SIZES),
+        about(lambda: vectors(5, 5, 5, 5), "Where all sizes are equal it is wrong: there a turned tensor fits."),
+        about(lambda: vectors(6, 40, 3, 12), "With many passages it is wrong."),
+        about(vectors, NO_GRADIENT, ask=pulled),
+        about(lambda: vectors(dtype=torch.float32), SINGLE),
     ),
     hints=(
         "Bring every vector to length 1: F.normalize(x, dim=-1). Then a product of two is their cosine.",

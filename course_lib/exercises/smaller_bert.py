@@ -203,29 +203,31 @@ def mended_replaced(ids, chosen, generator, mask_id):
     return text, text != ids  # drawn alike is not replaced
 
 
-def hidden_places(B=4, T=20, share=0.4, V=5):
-    """Pieces (B, T), a number of [MASK] that no piece has, which places are chosen, and how many pieces there are."""
+def hidden_places(B=4, T=20, share=0.4, V=5, mask_id=5):
+    """Ids (B, T) of V pieces, which places are chosen, the id of [MASK], which no piece has, and how many pieces."""
     chosen = torch.rand(B, T) < share
     chosen[:, 0] = True
-    return torch.randint(V, (B, T)), chosen, V, V
+    ids = torch.randint(V, (B, T))
+    return ids + (ids >= mask_id), chosen, mask_id, V
 
 
-def guessing(V):
+def guessing(mask_id, V):
     """A generator: mostly it copies what it sees; [MASK] it guesses by what is beside it, another way in each call."""
     calls = []
 
     def generator(text):
         calls.append(text)
         beside = text.roll(1, 1) * 3 + text.roll(-1, 1) + torch.arange(text.shape[1]) + len(calls)
-        copied = (text + (beside % 7 == 0).long()) % V
-        return torch.where(text == V, beside % V, copied)
+        copied = (text - (text > mask_id).long() + (beside % 7 == 0).long()) % V  # number of the piece
+        drawn = torch.where(text == mask_id, beside % V, copied)
+        return drawn + (drawn >= mask_id)
 
     return generator
 
 
 def batch_of(answer, ids, chosen, mask_id, V):
     """For `Case.ask`: the batch, by a generator of its own."""
-    return answer(ids, chosen, guessing(V), mask_id)
+    return answer(ids, chosen, guessing(mask_id, V), mask_id)
 
 
 def which_text(answer, solution, arguments):
@@ -244,7 +246,12 @@ REPLACED = Exercise(
         Case(hidden_places, which_text, batch_of),
         Case(lambda: hidden_places(1, 30), OTHER_SIZES, batch_of),
         Case(lambda: hidden_places(3, 6, 1.0), "Where every place is chosen it is wrong.", batch_of),
-        Case(lambda: hidden_places(2, 5, 0.0, 1), "With one piece alone nothing can be replaced.", batch_of),
+        Case(lambda: hidden_places(2, 5, 0.0, 1, 1), "With one piece alone nothing can be replaced.", batch_of),
+        Case(
+            lambda: hidden_places(mask_id=0),
+            "Where [MASK] has another id it is wrong: it is handed in as `mask_id`, and may be 0 or above all pieces.",
+            batch_of,
+        ),
     ),
     stub=broken_replaced,
     hints=(

@@ -4,7 +4,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import LARGE, NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled, same
+from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled, same
 from course_lib.exercises.slips import slips
 
 LESSON = "smaller_bert"
@@ -20,6 +20,12 @@ def my_distillation_loss(student, teacher, temperature):
 def two_logits(N=5, V=7, temperature=2.5, scale=1.5, dtype=torch.float64):
     """Logits of a student and of a teacher (N, V), and a temperature."""
     return (scale * torch.randn(N, V)).to(dtype), (scale * torch.randn(N, V)).to(dtype), temperature
+
+
+def certain():
+    """Logits of hundreds in single precision, far apart from row to row; in the last the student is sure, and wrong."""
+    teacher = torch.tensor([[300.0, 299, 0], [-300, -301, -299], [0, 0, 300]])
+    return torch.tensor([[299.0, 300, -300], [-600, -602, -601], [0, 300, -300]]), teacher, 1.0
 
 
 def which_pull(answer, solution, arguments):
@@ -59,7 +65,8 @@ DISTILLATION_LOSS = Exercise(
         Case(two_logits, which_pull, pulled),
         Case(lambda: two_logits(1, 2, 0.5), OTHER_SIZES),
         Case(lambda: two_logits(2, 4, 1.0, 0.0), "Where both say the same it is 0."),
-        Case(lambda: two_logits(3, 4, 1.5, 1000.0), LARGE),
+        Case(certain, OVERFLOW),
+        Case(lambda: two_logits(3, 4, 1.5, 1000.0), "Logits as large as a thousand come out wrong: exp overflows."),
         Case(lambda: two_logits(dtype=torch.float32), SINGLE),
     ),
     hints=(
@@ -157,6 +164,11 @@ def watched(answer, weights, bits):
     return [*found, watch.seen] if isinstance(found, (tuple, list)) else found
 
 
+def kind(answer, weights, bits):
+    """For `Case.ask`: what kind of whole numbers they are."""
+    return str(answer(weights, bits)[0].dtype)
+
+
 def which_numbers(answer, solution, arguments):
     """Whether it is the scales, or the whole numbers."""
     (whole, scales), (right, sizes) = (one(*arguments) for one in (answer, solution))
@@ -173,6 +185,7 @@ QUANTISE = Exercise(
     returns="the whole numbers, int8 (m, n), and the scale of each row, (m,)",
     cases=(
         Case(matrix, which_numbers),
+        Case(matrix, "The numbers are right, and each takes more than a byte: .to(torch.int8), after rounding.", kind),
         Case(lambda: matrix(1, 1, 8), OTHER_SIZES),
         Case(lambda: matrix(7, 7, 8), "With 8 bits it is wrong: from -127 to 127."),
         Case(lambda: matrix(3, 8, 2), "With 2 bits it is wrong: -1, 0 and 1."),

@@ -13,6 +13,8 @@ from course_lib.exercises.probes import Case, narrowed
 from course_lib.exercises.slips import slips
 
 SENTINELS = list(range(100, 120))
+SCATTERED = [70, 2, 60, 1, 65, 0, 75, 3]  # some below the ids of a text, some above, in no order
+ANY_IDS = "Sentinels may be any ids, in any order, T5's are falling: yours are wrong here. Number k is sentinels[k]."
 
 
 def my_corrupted(tokens, spans, sentinels):
@@ -29,13 +31,13 @@ def chance():
     return random.Random(int(torch.randint(2**31, ())))
 
 
-def text(n=14, n_spans=3, ends=False):
+def text(n=14, n_spans=3, ends=False, sentinels=SENTINELS):
     """Ids, hidden spans (start, end) with something between them, and sentinels; ends: the last span ends the text."""
     draw = chance()
     borders = sorted(draw.sample(range(1, n), 2 * n_spans))
     borders[-1:] = [n] if ends and borders else borders[-1:]
     spans = list(zip(borders[::2], borders[1::2], strict=True))
-    return [draw.randrange(4, 50) for _ in range(n)], spans, SENTINELS
+    return [draw.randrange(4, 50) for _ in range(n)], spans, sentinels
 
 
 CORRUPTED = Exercise(
@@ -62,6 +64,7 @@ CORRUPTED = Exercise(
             lambda: (text(5, 1)[0], [(0, 5)], SENTINELS), "Where all is hidden it is wrong: the source is a sentinel."
         ),
         Case(lambda: ([], [], SENTINELS), "Of an empty text nothing is left, and its target is the first sentinel."),
+        Case(lambda: text(sentinels=SCATTERED), ANY_IDS),
     ),
     hints=(
         "Walk from span to span and keep in mind where you are: three things happen at each.",
@@ -115,7 +118,8 @@ def my_restored(source, target, sentinels):
 
 def corrupted(**how):
     """A text as source and target, and the sentinels."""
-    return *my_corrupted(*text(**how)), SENTINELS
+    given = text(**how)
+    return *my_corrupted(*given), given[2]
 
 
 def written(change):
@@ -154,6 +158,7 @@ RESTORED = Exercise(
         Case(
             lambda: ([100], [100, 5, 101], SENTINELS), "Where the source is one sentinel, all of the text was hidden."
         ),
+        Case(lambda: corrupted(sentinels=SCATTERED), ANY_IDS),
     ),
     hints=(
         "Two passes: take the target apart, then walk over the source.",
@@ -245,6 +250,7 @@ PACKED = Exercise(
         Case(lambda: row(0, 0), "Where nothing is hidden it is wrong: all texts, and the first sentinel alone."),
         Case(lambda: row(), "An empty row has the first sentinel as its target."),
         Case(lambda: row(4), "With one text alone it is wrong."),
+        Case(lambda: (*row(2, 1, 3)[:2], SCATTERED), ANY_IDS),
     ),
     stub=broken_packed,
     hints=(

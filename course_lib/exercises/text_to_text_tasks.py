@@ -1,9 +1,11 @@
 """Lesson 13, how a task is asked: the prefix, a language token, and a loss over targets alone."""
 
+from functools import partial
+
 import torch
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.probes import LARGE, NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
+from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
 LESSON = "text_to_text"
@@ -14,10 +16,10 @@ def my_prefix(prefix, tokens, end, longest):
     return prefix + tokens[:room] + [end]
 
 
-def asked(n=9, longest=8, n_prefix=3):
+def asked(n=9, longest=8, n_prefix=3, end=2):
     """A prefix, a source, ids all, the end and how long the whole may be."""
     ids = torch.randint(4, 50, (n_prefix + n,)).tolist()
-    return ids[:n_prefix], ids[n_prefix:], 2, longest
+    return ids[:n_prefix], ids[n_prefix:], end, longest
 
 
 PREFIX = Exercise(
@@ -41,6 +43,7 @@ PREFIX = Exercise(
         Case(lambda: asked(9, 12), "Where it is one too long it is wrong: one token of the source goes."),
         Case(lambda: asked(5, 4), "Where there is no room for the source, prefix and end are left."),
         Case(lambda: asked(0, 9), "With an empty source, prefix and end are left."),
+        Case(lambda: asked(6, 20, end=1), "With another end it is wrong: its id is handed in as `end`."),
     ),
     hints=(
         "In which order do prefix, source and end stand? Which of the three may be cut?",
@@ -86,7 +89,9 @@ def batch(B=4, S=7, n_languages=5, first=60):
     lengths = torch.randint(1, S + 1, (B,))
     lengths[0] = S
     source = torch.randint(4, 50, (B, S)) * (torch.arange(S) < lengths[:, None])
-    return source, lengths, (torch.randperm(max(B, n_languages)) % n_languages)[:B], first
+    language = (torch.randperm(max(B, n_languages)) % n_languages)[:B]
+    language[0] = min(1, n_languages - 1)
+    return source, lengths, language, first
 
 
 LANGUAGE = Exercise(
@@ -146,8 +151,21 @@ def read(B=3, T=9, V=6, dtype=torch.float64, scale=1.0, full=False):
     """Logits (B, T, V) of one stack, ids (B, T): source, target, padding; how many are the source's; the padding, 0."""
     longest = torch.full((B,), T) if full else torch.randint(4, T + 1, (B,))
     n_read = (torch.rand(B) * (longest - 2)).long() + 1
+    n_read[0] = n_read[0].clamp(min=3)
     ids = torch.randint(1, V, (B, T)) * (torch.arange(T) < longest[:, None])
     return scale * torch.randn(B, T, V, dtype=dtype), ids, n_read, 0
+
+
+def another_padding():
+    """The padding is 5 here, and 0 is a token like the others."""
+    ids = torch.tensor([[3, 1, 0, 2, 5, 5], [4, 0, 0, 5, 5, 5]])
+    return torch.randn(2, 6, 6, dtype=torch.float64), ids, torch.tensor([2, 1]), 5
+
+
+def certain():
+    """Logits of hundreds in single precision, far apart from token to token; the last is sure, and wrong."""
+    logits = torch.tensor([[300.0, 299, 0], [-300, -301, -299], [0, 0, 300], [0, 0, 0]])
+    return logits[None], torch.tensor([[2, 1, 2, 1]]), torch.tensor([1]), 0
 
 
 def without_a_target():
@@ -157,13 +175,16 @@ def without_a_target():
     return logits, ids, n_read, padding
 
 
+about = partial(Case, tolerance=1e-5)  # who adds a millionth to the number of tokens, against 0 / 0, is right
+
+
 TARGET_LOSS = Exercise(
     lesson=LESSON,
     title="The loss over targets alone",
     solution=my_target_loss,
     returns="one number, nats a target token",
     cases=(
-        Case(
+        about(
             read,
             narrowed(
                 (
@@ -174,12 +195,17 @@ TARGET_LOSS = Exercise(
                 "source, target and padding? And what is it a mean of?",
             ),
         ),
-        Case(lambda: read(full=True), "Without padding it is wrong: only the source is left out then."),
-        Case(without_a_target, "Where a row has no target at all it is wrong: it has no part in the mean."),
-        Case(lambda: read(1, 4, 2), OTHER_SIZES),
-        Case(lambda: read(scale=1000.0), LARGE),
-        Case(read, NO_GRADIENT, ask=pulled),
-        Case(lambda: read(dtype=torch.float32), SINGLE),
+        about(lambda: read(full=True), "Without padding it is wrong: only the source is left out then."),
+        about(without_a_target, "Where a row has no target at all it is wrong: it has no part in the mean."),
+        about(lambda: read(1, 4, 2), OTHER_SIZES),
+        about(another_padding, "With another padding it is wrong: its id is handed in, and 0 may be a token."),
+        about(certain, OVERFLOW),
+        about(
+            lambda: read(scale=1000.0),
+            "Logits as large as a thousand come out wrong: exp overflows there.",
+        ),
+        about(read, NO_GRADIENT, ask=pulled),
+        about(lambda: read(dtype=torch.float32), SINGLE),
     ),
     hints=(
         "The logits at place t are for the token at t + 1: logits[:, :-1] belong to ids[:, 1:].",

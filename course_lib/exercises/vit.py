@@ -11,6 +11,8 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
+MIXED_UP = "Five images of 4 x 7 patches are wrong: are two lengths exchanged somewhere that were equal until here?"
+
 
 def my_patches(images, P):
     B, C, H, W = images.shape
@@ -49,6 +51,7 @@ PATCHES = Exercise(
         ),
         Case(lambda: pictures(1, 1, 3, 3, 1), "With P = 1 each pixel is a patch. There yours is wrong."),
         Case(lambda: pictures(1, 2, 3, 6, 3), OTHER_SIZES),
+        Case(lambda: pictures(5, 3, 8, 14), MIXED_UP),
         Case(pictures, NO_GRADIENT, ask=pulled),
         Case(lambda: pictures(dtype=torch.float32), SINGLE),
     ),
@@ -121,6 +124,7 @@ IMAGE = Exercise(
         ),
         Case(lambda: pieces(1, 1, 3, 3, 1), "With P = 1 each patch is a pixel. There yours is wrong."),
         Case(lambda: pieces(1, 2, 3, 6, 3), OTHER_SIZES),
+        Case(lambda: pieces(5, 3, 8, 14), MIXED_UP),
         Case(
             lambda: pieces(1, 1, 64, 128, 64), "With P = 64 it is wrong: P is the square root of length / C, no more."
         ),

@@ -42,6 +42,13 @@ def names(B=5, T=3, V=7, K=8, n=6, D=16):
     return torch.randint(V, (B, T)), n, V, logits, torch.randn(V + K, D, dtype=torch.float64)
 
 
+def the_last_code():
+    """A model that has two words and nine codes, and always writes the last code."""
+    words, n, n_words, logits, table = names(4, 3, 2, 9, 5)
+    logits[0, -1] += 100.0
+    return words, n, n_words, logits, table
+
+
 def written(answer, words, n, n_words, logits, table):
     """For `Case.ask`: the codes that are drawn with this model."""
     return answer(one_by_one(logits, table), words, n, n_words)
@@ -80,6 +87,7 @@ DRAW = Exercise(
         Case(lambda: names(1, 1, 1, 3, 1), OTHER_SIZES, written),
         Case(lambda: names(2, 6, 30, 5, 4), "With more words than codes it is wrong.", written),
         Case(lambda: names(3, 2, 4, 1, 3), "With a single code it is wrong: that code, n times.", written),
+        Case(the_last_code, "With more codes than words it is wrong: code k is token n_words + k.", written),
     ),
     hints=(
         "It is the loop that writes text, lesson 07. What is different about the tokens that may come?",
@@ -158,8 +166,9 @@ def mended_revive(codes, share, vectors):
 
 def codebook(living=6, dead=14, N=22, E=3, dtype=torch.float64):
     """Codes of which so many are dead and lie far away, how often each is chosen, and vectors."""
-    shares = torch.cat([torch.rand(living) + 0.5, 0.029 * torch.rand(dead)])
+    shares = torch.cat([torch.rand(living) + 0.5, 0.029 * torch.rand(dead)]).double()
     shares[:living][:1], shares[living:][:2] = 0.05, 0.0  # one is just alive, two are never chosen
+    shares[:living][1:2] = 0.03 if dtype == torch.float64 else 0.031  # alive as well: not below 0.03
     codes = torch.cat([torch.randn(living, E), 50 + torch.randn(dead, E)])
     order = torch.randperm(living + dead)
     return codes[order].to(dtype), shares[order].to(dtype), torch.randn(N, E).to(dtype)
