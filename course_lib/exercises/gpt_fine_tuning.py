@@ -26,8 +26,8 @@ def labelled(B=4, T=7, V=9, C=3, lam=0.3, padded=True, dtype=torch.float64):
 
 def sure():
     """Two texts of two tokens and their classes, in single precision and with logits in the hundreds."""
-    token_logits = torch.tensor([[300.0, -300.0, 100.0]] * 4).view(2, 2, 3)
-    class_logits = torch.tensor([[400.0, -200.0]] * 2)
+    token_logits = torch.tensor([[[300.0, -300.0, 100.0]] * 2, [[-300.0, -301.0, -500.0]] * 2])
+    class_logits = torch.tensor([[400.0, -200.0], [-400.0, -401.0]])
     return token_logits, torch.tensor([[1, 2], [2, 1]]), class_logits, torch.tensor([0, 1]), 0.5
 
 
