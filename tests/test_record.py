@@ -41,6 +41,18 @@ def test_patterns_choose_and_a_wrong_name_is_told():
         maps.over_time("7")
 
 
+def test_of_many_modules_those_are_told_that_are_like_the_one_that_was_asked_for():
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(2, 2), nn.Tanh()) for _ in range(30)))
+    with pytest.raises(ValueError, match=r"named like 17\.x\. .* has: .*\b17\.[01], .* and 82 more\.$") as told:
+        with capture(model, "17.x"):
+            pass
+    with capture(model) as maps:
+        model(torch.zeros(1, 2))
+    with pytest.raises(KeyError, match=r"under '17\.x'\. Recorded: .*\b17\.[01], .* and 83 more\.") as other:
+        maps.over_time("17.x")
+    assert max(len(str(told.value)), len(str(other.value))) < 150
+
+
 def test_gradient_before_backward_is_told_and_unused_calls_count_zero():
     rnn, x = RNN(3, 4), torch.randn(2, 5, 3)
     with capture(rnn, "hidden.0") as maps:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import date
+from difflib import get_close_matches
 from pathlib import Path
 
 from course_lib.experiments.experiment import Experiment
@@ -163,7 +164,9 @@ def chosen(names: list[str]) -> list[str]:
         slug = by_name.get(Path(name).name, name)
         modules = [one for one in known if one == slug or one.startswith(f"{slug}_")]  # a lesson may have parts
         if not modules:
-            raise ValueError(f"there are no experiments of {slug!r}; there are those of: {', '.join(known)}.")
+            near = get_close_matches(slug, known, cutoff=0.5)
+            advice = f"did you mean {' or '.join(near)}?" if near else "say a lesson's number, such as 02."
+            raise ValueError(f"there are no experiments of {slug!r}: {advice}")
         found += modules
     return found or known
 

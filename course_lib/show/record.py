@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from fnmatch import fnmatch
 
 import torch
 from torch import Tensor, nn
+
+MOST_NAMES = 8  # told to whoever asks for one that is not there, at most
 
 
 class Recording(dict):
@@ -32,9 +35,7 @@ class Recording(dict):
         return torch.stack([torch.zeros_like(v) if v.grad is None else v.grad for v in calls], dim=1)
 
     def _calls(self, name: str) -> list[Tensor]:
-        if not self.get(name):
-            known = ", ".join(sorted(self)) or "nothing yet: run the model inside the with block"
-            raise KeyError(f"Nothing was recorded under {name!r}. Recorded: {known}.")
+        _check_recorded(name, self)
         return self[name]
 
 
@@ -54,9 +55,7 @@ def capture(model: nn.Module, *patterns: str) -> Iterator[Recording]:
         for name, module in model.named_modules()
         if not patterns or any(fnmatch(name, pattern) for pattern in patterns)
     ]
-    if not chosen:
-        names = ", ".join(name for name, _ in model.named_modules() if name)
-        raise ValueError(f"No module is named like {' or '.join(patterns)}. This model has: {names or 'none'}.")
+    _check_named(model, patterns, [name for name, _ in chosen])
 
     def listen(name: str):
         def hook(module, arguments, output):
@@ -75,3 +74,23 @@ def capture(model: nn.Module, *patterns: str) -> Iterator[Recording]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _check_recorded(name: str, recording: Recording) -> None:
+    if not recording.get(name):
+        known = _few(name, sorted(recording)) or "nothing yet: run the model inside the with block"
+        raise KeyError(f"Nothing was recorded under {name!r}. Recorded: {known}.")
+
+
+def _check_named(model: nn.Module, patterns: tuple[str, ...], chosen: list[str]) -> None:
+    if not chosen:
+        names = _few(patterns[0], [name for name, _ in model.named_modules() if name])
+        raise ValueError(f"No module is named like {' or '.join(patterns)}. This model has: {names or 'none'}.")
+
+
+def _few(wanted: str, names: list[str]) -> str:
+    """The names; of many some that are like the one that was wanted, and how many there are."""
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    near = get_close_matches(wanted, names, MOST_NAMES, cutoff=0.5) or names[:MOST_NAMES]
+    return f"{', '.join(near)}, and {len(names) - len(near)} more"
