@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from processes import ONLY_HERE, ended, free_port, losses, run, start
@@ -206,18 +208,38 @@ def test_a_killed_process_ends_the_rest_in_a_sentence_and_nothing_is_lost(whole,
     assert not list(out.glob(".step-*"))
 
 
-def test_torchrun_starts_the_same_command(whole, begun):
+def listening(process: psutil.Process) -> set[str]:
+    """The addresses on which a process or one that it has started listens, while they run."""
+    found = set()
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        with suppress(psutil.Error):  # one has just ended
+            for one in (process, *process.children(recursive=True)):
+                found |= {at.laddr.ip for at in one.net_connections("inet") if at.status == psutil.CONN_LISTEN}
+        time.sleep(0.1)
+    return found
+
+
+@pytest.mark.parametrize(
+    "way", [pytest.param("--standalone", marks=pytest.mark.full), "--rdzv-backend=c10d --rdzv-conf=store_type=file"]
+)
+def test_torchrun_starts_the_same_command(whole, begun, way):
+    """As the page on scale has it, the second way with a variable set; then nothing listens beyond this machine."""
     out = begun("vit")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
-    made = subprocess.run(
+    command = [sys.executable, "-m", "torch.distributed.run", *way.split(), "--nproc-per-node", "2", "-m"]
+    alone = {} if way == "--standalone" else {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    with subprocess.Popen(
         [*command, "course_lib.scale", "vit", "--steps", str(STEPS), "--out", str(out)],
-        env=os.environ | ONLY_HERE,
-        capture_output=True,
+        env=os.environ | ONLY_HERE | alone,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=240,
-    )
-    assert made.returncode == 0, made.stderr
+    ) as made:
+        places = listening(psutil.Process(made.pid))
+        told = made.communicate(timeout=240)[1]
+    assert made.returncode == 0, told
     assert same_curve(out, whole("vit"))
+    if way != "--standalone":
+        assert places == {"127.0.0.1"}
 
 
 def begun_to_log(out: Path) -> bool:
