@@ -306,7 +306,9 @@ def test_a_run_depends_on_its_seed_alone():
     assert one(3) == first != one(4)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "[" * 9999, '{"experiments": {"a": {"runs": [{}]}}}', '{"experiments": 3}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "[" * 9999, '{"experiments": {"a": {"runs": [{}]}}}', '{"experiments": 3}']
+)
 def test_a_damaged_record_is_said_in_words(tmp_path, text):
     (tmp_path / "toy.json").write_text(text)
     with pytest.raises(ValueError, match="toy.json is damaged"):
