@@ -14,7 +14,7 @@ WORKERS ?= 2
 # Some notebooks instead of all: make notebooks FILES=notebooks/01_rnn_bptt.ipynb
 FILES ?=
 # What make claims runs every notebook under: seeds, and instruction sets that stand for other processors.
-SEEDS ?= 1 2
+SEEDS ?= 1 2 3 4 5
 CPU ?= default avx2
 # The course's place on GitHub, if its pages are to lead there and to Binder.
 REPOSITORY ?=
@@ -108,7 +108,7 @@ grader: $(STAMP)
 	  echo "Without nbgrader the test of its commands is skipped."
 
 .PHONY: claims
-claims: $(STAMP)  ## say which claims fail under other seeds and processors (SEEDS="1 2" CPU="default avx2" FILES=...)
+claims: $(STAMP)  ## say which claims fail under other seeds and processors, and keep the runs (SEEDS="1 2" CPU="default avx2" FILES=...)
 	@$(PY) -m course_lib.publish.claims $(FILES) --seeds $(SEEDS) --cpu $(CPU)
 
 # A lesson by number or slug: make experiments LESSON=02; all if none is named.
