@@ -14,19 +14,24 @@ def changed(name, old, new):
 
 
 NEARLY = [
-    ("my_image", "len(patches), H // P, W", "H // P, len(patches), W", "are two lengths exchanged somewhere"),
+    ("my_image", "len(patches), H // P, W", "H // P, len(patches), W", "mixed up two lengths"),
     ("my_iou", "both / union.where(union > 0, torch.ones_like(union))", "both / (union + 1e-5)", "small beside every"),
     ("my_giou", "both / union", "both / (union + 1e-5)", "small beside every union"),
-    ("mended_set_loss", "labels[None] >= 0", "labels[None] > 0", "Class 0 is a class like all others"),
-    ("mended_set_loss", "-p[:, labels] + 5 *", "5 *", "Boxes decide too much in your costs"),
+    ("mended_set_loss", "labels[None] >= 0", "labels[None] > 0", "Class 0 is a class like any other"),
+    ("mended_set_loss", "-p[:, labels] + 5 *", "5 *", "The boxes weigh too much in your costs"),
     (
         "mended_set_loss",
         "+ 5 * (boxes[:",
         "+ 8 * (boxes[:",
-        "Yours chooses another answer|Boxes decide too much",
+        "Yours chooses another|The boxes weigh too much",
     ),
-    ("mended_set_loss", "+ 5 * (boxes[:", "+ 5.7 * (boxes[:", "Yours chooses another answer|Boxes decide too much"),
-    ("mended_set_loss", "+ 5 * (boxes[:", "+ 4.4 * (boxes[:", "Yours chooses another answer|Boxes decide too little"),
+    ("mended_set_loss", "+ 5 * (boxes[:", "+ 5.7 * (boxes[:", "Yours chooses another|The boxes weigh too much"),
+    (
+        "mended_set_loss",
+        "+ 5 * (boxes[:",
+        "+ 4.4 * (boxes[:",
+        "Yours chooses another|The boxes weigh too little",
+    ),
     (
         "mended_set_loss",
         "-p[:, labels]",

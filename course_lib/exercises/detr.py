@@ -60,8 +60,8 @@ def small():
 
 
 TOO_MUCH = (
-    "Two small boxes are wrong, 0.07 by 0.07. Do you add a small number to the union, against 0 / 0? Then it must be "
-    "small beside every union: 1e-6, or less."
+    "Two small boxes, 0.07 by 0.07, come out wrong. Do you add a small number to the union to avoid 0 / 0? It must "
+    "be small beside every union: 1e-6 or less."
 )
 
 

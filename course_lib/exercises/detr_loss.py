@@ -244,11 +244,11 @@ SET = Exercise(
         -p[:, labels] -> -p.log()[:, labels]
             You changed the costs too: there -p stays. The matching is right as it is, and only the loss takes -log p.
         -p[:, labels] + 5 * -> 5 *
-            Boxes decide too much in your costs: is -p(label) left out, or do they count more than five times?
+            The boxes weigh too much in your costs: is -p(label) left out, or do they count more than five times?
         -p[:, labels] + 5 * -> -p[:, labels] +
-            Boxes decide too little in your costs. There they count five times, as in the loss.
+            The boxes weigh too little in your costs: there they count five times, as in the loss.
         labels[None] >= 0 -> labels[None] > 0
-            Class 0 is a class like all others. Your > 0 leaves its objects out of the matching.
+            Class 0 is a class like any other: with > 0 its objects are left out of the matching.
         F.cross_entropy(logits, asked) -> F.cross_entropy(p, asked)
             F.cross_entropy takes logits. You hand it p, and the softmax is taken twice: it hardly moves then.
         F.cross_entropy(logits, asked) -> -p[torch.arange(len(asked)), asked].mean()

@@ -151,7 +151,7 @@ ZERO_SHOT = Exercise(
         ),
         about(lambda: asked(1, 2, 1), OTHER_SIZES),
         about(lambda: asked(3, 3, 3), "With as many prompts as classes it is wrong: the mean is over dim=1, prompts."),
-        about(lambda: asked(scale=2.0), "With another scale it is wrong: `scale` is handed in, use that."),
+        about(lambda: asked(scale=2.0), "With another scale it is wrong: use the `scale` that is passed in."),
         about(all_against, OVERFLOW),
         about(asked, NO_GRADIENT, ask=pulled),
         about(lambda: asked(dtype=torch.float32), SINGLE),

@@ -150,7 +150,7 @@ LIFT = Exercise(
             "Where the answer is as unlikely as e^-1000 it is wrong: a quotient of such p is 0 / 0. Stay in log space.",
         ),
         Case(far_apart, OVERFLOW),
-        Case(told, "Here autograd is switched off: write down what the derivative is.", without_autograd),
+        Case(told, "Here autograd is switched off: write the derivative down as a formula.", without_autograd),
         Case(lambda: told(dtype=torch.float32), SINGLE),
     ),
     hints=(

@@ -68,8 +68,14 @@ BM25 = Exercise(
         Case(lambda: (["zebra", "a"], *texts()[1:]), "With a word that no passage has it is wrong: it adds nothing."),
         Case(lambda: ([], *texts()[1:]), "A question without words has the score 0 for each passage."),
         Case(lambda: texts(1, "ab"), "With a single passage it is wrong."),
-        Case(lambda: texts(k1=2.5), "With another k1 it is wrong: it is handed in, 1.2 is only usual."),
-        Case(lambda: texts(b=0.2), "With another b it is wrong: it is handed in, 0.75 is only usual."),
+        Case(
+            lambda: texts(k1=2.5),
+            "With another k1 it is wrong: use the `k1` that is passed in.",
+        ),
+        Case(
+            lambda: texts(b=0.2),
+            "With another b it is wrong: use the `b` that is passed in.",
+        ),
     ),
     hints=(
         "Two loops: over the passages, and inside over the words of the question, whose shares are added up.",

@@ -249,7 +249,7 @@ REPLACED = Exercise(
         Case(lambda: hidden_places(2, 5, 0.0, 1, 1), "With one piece alone nothing can be replaced.", batch_of),
         Case(
             lambda: hidden_places(mask_id=0),
-            "Where [MASK] has another id it is wrong: it is handed in as `mask_id`, and may be 0 or above all pieces.",
+            "Where [MASK] has another id it is wrong: use the `mask_id` that is passed in, here 0.",
             batch_of,
         ),
     ),

@@ -14,7 +14,7 @@ from course_lib.exercises.slips import slips
 
 SENTINELS = list(range(100, 120))
 SCATTERED = [70, 2, 60, 1, 65, 0, 75, 3]  # some below the ids of a text, some above, in no order
-ANY_IDS = "Sentinels may be any ids, in any order, T5's are falling: yours are wrong here. Number k is sentinels[k]."
+ANY_IDS = "Sentinels may be any ids in any order (T5's count down), and yours are wrong here: span k gets sentinels[k]."
 
 
 def my_corrupted(tokens, spans, sentinels):
@@ -64,6 +64,10 @@ CORRUPTED = Exercise(
             lambda: (text(5, 1)[0], [(0, 5)], SENTINELS), "Where all is hidden it is wrong: the source is a sentinel."
         ),
         Case(lambda: ([], [], SENTINELS), "Of an empty text nothing is left, and its target is the first sentinel."),
+        Case(
+            lambda: (text(8)[0], [(0, 2), (2, 3), (5, 8)], SENTINELS),
+            "Where spans touch it is wrong, or where the first begins the text: each span has a sentinel of its own.",
+        ),
         Case(lambda: text(sentinels=SCATTERED), ANY_IDS),
     ),
     hints=(
@@ -158,6 +162,7 @@ RESTORED = Exercise(
         Case(
             lambda: ([100], [100, 5, 101], SENTINELS), "Where the source is one sentinel, all of the text was hidden."
         ),
+        Case(lambda: written(lambda target: [*target, 60]), "What follows a sentinel that the source lacks: drop it."),
         Case(lambda: corrupted(sentinels=SCATTERED), ANY_IDS),
     ),
     hints=(

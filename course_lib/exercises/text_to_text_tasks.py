@@ -43,7 +43,7 @@ PREFIX = Exercise(
         Case(lambda: asked(9, 12), "Where it is one too long it is wrong: one token of the source goes."),
         Case(lambda: asked(5, 4), "Where there is no room for the source, prefix and end are left."),
         Case(lambda: asked(0, 9), "With an empty source, prefix and end are left."),
-        Case(lambda: asked(6, 20, end=1), "With another end it is wrong: its id is handed in as `end`."),
+        Case(lambda: asked(6, 20, end=1), "With another end it is wrong: use the id that is passed in as `end`."),
     ),
     hints=(
         "In which order do prefix, source and end stand? Which of the three may be cut?",
@@ -198,7 +198,7 @@ TARGET_LOSS = Exercise(
         about(lambda: read(full=True), "Without padding it is wrong: only the source is left out then."),
         about(without_a_target, "Where a row has no target at all it is wrong: it has no part in the mean."),
         about(lambda: read(1, 4, 2), OTHER_SIZES),
-        about(another_padding, "With another padding it is wrong: its id is handed in, and 0 may be a token."),
+        about(another_padding, "With another padding it is wrong: use the id that is passed in; 0 may be a token."),
         about(certain, OVERFLOW),
         about(
             lambda: read(scale=1000.0),

@@ -11,7 +11,7 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
-MIXED_UP = "Five images of 4 x 7 patches are wrong: are two lengths exchanged somewhere that were equal until here?"
+MIXED_UP = "Five images of 4 x 7 patches come out wrong: have you mixed up two lengths that were equal until here?"
 
 
 def my_patches(images, P):
