@@ -70,7 +70,8 @@ def test_it_says_in_how_many_runs_it_holds_and_what_was_recorded():
     assert one.holds and one.held == [True] * 3
     assert one.evidence() == "3 of 3 runs, 0.16 to 0.23 (≥ 0.15)"
     assert one.sentence == "It is better than chance"
-    assert made(Runs([4, 4]), "==", 4).evidence() == "the same in every run, 4 (= 4)"
+    assert made(Runs([4, 4]), "==", 4).evidence() == "the same in all 2 runs, 4 (= 4)"
+    assert made(Runs([4]), "==", 4).evidence() == "1 of 1 runs, 4 (= 4)"
 
 
 def test_one_run_that_does_not_keep_it_fails_it_and_a_frequency_may_miss_some():

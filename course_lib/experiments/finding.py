@@ -66,7 +66,8 @@ class Finding:
         """In how many runs it holds, and the numbers: "10 of 10 runs, 0.16 to 0.23 (≥ 0.15)"."""
         held = self.held
         same = not any(side.vary for value, _, bound in self.comparisons for side in (value, bound))
-        count = "the same in every run" if same and all(held) else f"{sum(held)} of {len(held)} runs"
+        n = len(held)
+        count = f"the same in all {n} runs" if same and all(held) and n > 1 else f"{sum(held)} of {n} runs"
         return f"{count}, {self.numbers()}"
 
 
