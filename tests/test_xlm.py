@@ -63,6 +63,7 @@ def test_without_a_mask_padding_is_found_as_hugging_face_finds_it(padding):
     plain = XLM(ours.config).double().eval()  # one that knows no padding takes every token
     assert plain.padding is None
     plain.load_state_dict(ours.state_dict())
+    assert torch.equal(plain(ids), plain(ids, torch.zeros_like(ids)))
     assert_close(plain(ids), plain(ids, mask=torch.ones_like(ids).bool()))
 
 

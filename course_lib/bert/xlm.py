@@ -52,11 +52,10 @@ def places_of(languages: Tensor) -> Tensor:
 class XLM(Bert):
     """A `Bert` whose places begin anew with each language, with the read-out of masked words.
 
-    ids, languages (B, T); mask bool (B, T) -> the states of the last layer (B, T, D). tell: whether a vector of its
-    language is added to each token (XLM); XLM-R leaves it out (Conneau et al., 2020, section 3), and so it is where
-    languages is None, for rows of one language each.
-    padding: the id of the padding token, or None if every token counts. With it, and without a mask, a row is as long
-    as it has other tokens, and the states at padding are zeros: Hugging Face's rules.
+    ids, languages (B, T), all 0 where None; mask bool (B, T) -> the states of the last layer (B, T, D). tell: whether a
+    vector of its language is added to each token (XLM); XLM-R leaves it out (Conneau et al., 2020, section 3).
+    padding: the id of the padding token, in a copy of Hugging Face's model, which keeps their rules: without a mask a
+    row is as long as it has other tokens, states at padding are zeros, and without languages no vector is added.
     config: its n_segments is the number of languages. `read_out` gives logits over all tokens of all languages.
     """
 
@@ -73,12 +72,14 @@ class XLM(Bert):
     def layers(self, ids: Tensor, languages: Tensor | None = None, mask: Tensor | None = None) -> list[Tensor]:
         """What every layer makes of the rows: h_0 ... h_L, each (B, T, D); arguments as for the model itself."""
         ids = token_ids("ids", ids, self.tokens, shortest=1)
+        told = self.tell and (languages is not None or self.padding is None)
+        languages = torch.zeros_like(ids) if languages is None else languages
         check_shapes("XLM", ids=(ids, "int B T"), languages=(languages, "int B T"), mask=(mask, "bool B T"))
         _check_length(self, ids)
         if mask is None and self.padding is not None:
             mask = torch.arange(ids.shape[1], device=ids.device) < (ids != self.padding).sum(dim=1, keepdim=True)
-        x = self.tokens(ids) + self.places(self.places_of(torch.zeros_like(ids) if languages is None else languages))
-        if self.tell and languages is not None:
+        x = self.tokens(ids) + self.places(self.places_of(languages))  # (B, T, D)
+        if told:
             x = x + self.segments(token_ids("languages", languages, self.segments))
         found = [self.dropout(self.norm(x))]
         for block in self.blocks:
