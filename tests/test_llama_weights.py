@@ -102,17 +102,18 @@ def test_a_file_cut_short_anywhere_is_refused_in_words(tmp_path):
     a_file(tmp_path / "whole.gguf")
     whole = (tmp_path / "whole.gguf").read_bytes()
     rng = random.Random(0)
-    for length in [0, 3, 4, 10, 24, 100, len(whole) - 1, *(rng.randrange(len(whole)) for _ in range(60))]:
+    for length in [0, 3, 4, 10, 24, 100, len(whole) - 1, *(rng.randrange(len(whole)) for _ in range(20))]:
         (tmp_path / "cut.gguf").write_bytes(whole[:length])
         with pytest.raises(ValueError, match="^cut.gguf is no GGUF file that can be read here, or it is damaged"):
             from_gguf(tmp_path / "cut.gguf")
         (tmp_path / "cut.gguf").unlink()
 
 
-def test_a_header_with_other_bytes_is_refused_or_read_and_nothing_else(tmp_path):
+@pytest.mark.parametrize("tries", [40, pytest.param(300, marks=pytest.mark.full)])
+def test_a_header_with_other_bytes_is_refused_or_read_and_nothing_else(tmp_path, tries):
     a_file(tmp_path / "whole.gguf")
     whole, rng = bytearray((tmp_path / "whole.gguf").read_bytes()), random.Random(0)
-    for n in range(300):
+    for n in range(tries):
         other = whole.copy()
         at = rng.randrange(1_500)
         other[at : at + 8] = rng.choice([b"\xff" * 8, rng.randbytes(8), bytes(8)])
@@ -194,7 +195,6 @@ SMOLLM2 = published.find("smollm2")
 real = [
     pytest.mark.slow,
     pytest.mark.skipif(SMOLLM2 is None, reason="SmolLM2 is not here: python -m course_lib.train.published smollm2"),
-    pytest.mark.xdist_group("smollm2"),
 ]
 ODD = [
     "",
@@ -226,14 +226,18 @@ def smollm2():
 class TestSmolLM2:
     pytestmark = real
 
+    @pytest.mark.parametrize(
+        ("texts", "length"), [((200_000,), 60), pytest.param((0, 9_999, 600_000), 250, marks=pytest.mark.full)]
+    )
     @torch.no_grad()
-    def test_logits_and_next_tokens_are_hugging_faces(self, smollm2):
+    def test_logits_and_next_tokens_are_hugging_faces(self, smollm2, texts, length):
+        """One short text tells wrong weights; given up in `make test` are places farther behind, and other texts."""
         ours, other = smollm2
         text, encode = plays.text("test"), gguf_tokenizer(SMOLLM2).encode
-        ids = torch.stack([encode(text[at : at + 2_000])[:250] for at in (0, 9_999, 200_000, 600_000)])
+        ids = torch.stack([encode(text[at : at + 2_000])[:length] for at in texts])
         found, wanted = ours(ids), other(ids).logits
         assert (found - wanted).abs().max() <= 1e-3
-        assert (found.argmax(-1) == wanted.argmax(-1)).sum() == 1_000
+        assert torch.equal(found.argmax(-1), wanted.argmax(-1))
 
     @torch.no_grad()
     def test_padding_a_cache_and_a_listener_change_nothing(self, smollm2):
@@ -251,12 +255,14 @@ class TestSmolLM2:
             assert (ours(ids, mask) - wanted)[mask].abs().max() <= 1e-3
         assert len(maps) == 30
 
-    def test_its_tokens_are_hugging_faces(self):
+    @pytest.mark.parametrize("length", [40_000, pytest.param(None, marks=pytest.mark.full)])
+    def test_its_tokens_are_hugging_faces(self, length):
+        """Of the start of the test plays and of what is odd; given up in `make test` is the rest of the plays."""
         from transformers import AutoTokenizer
 
         other, ours = AutoTokenizer.from_pretrained(SMOLLM2.parent, gguf_file=SMOLLM2.name), gguf_tokenizer(SMOLLM2)
         assert len(ours) == 49_152 and ours.specials["<|endoftext|>"] == 0 and len(ours.specials) == 17
-        text = plays.text("test")
+        text = plays.text("test")[:length]
         for piece in [*(text[at : at + 20_000] for at in range(0, len(text), 20_000)), *ODD]:
             found = ours.encode(piece).tolist()
             assert found == other.backend_tokenizer.encode(piece, add_special_tokens=False).ids or "<|" in piece, piece
