@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from course_lib.detection.boxes import giou, to_corners
-from course_lib.detection.matching import best_permutation, hungarian, match, match_costs
+from course_lib.detection.matching import best_permutation, check_labels, hungarian, match, match_costs
 
 SIZES = [(1, 1), (3, 3), (5, 2), (6, 5), (4, 0), (7, 1)]
 
@@ -120,5 +120,12 @@ def test_bad_input_is_refused_in_words():
         match(torch.full((1, 2, 2), torch.nan), torch.ones(1, 2, dtype=torch.bool))
     with pytest.raises(TypeError, match="real"):
         match(torch.zeros(1, 2, 2), torch.ones(1, 2))
+    for wrong in (4, -2):
+        labels = torch.tensor([[0, wrong]])
+        with pytest.raises(ValueError, match="Labels are classes from 0 to 2, or -1 for padding; got"):
+            match_costs(torch.zeros(1, 2, 4), torch.zeros(1, 2, 4), labels, torch.zeros(1, 2, 4))
+        with pytest.raises(ValueError, match='"No object", class 3, is asked of queries'):
+            check_labels(labels, 3)
+    check_labels(torch.tensor([[-1, 2]]), 3)
     with pytest.raises(ValueError, match="match_costs needs"):
         match_costs(torch.zeros(1, 2, 4), torch.zeros(1, 3, 4), torch.zeros(1, 2).long(), torch.zeros(1, 2, 4))

@@ -139,6 +139,8 @@ def test_bad_input_is_refused_in_words():
     logits, boxes, labels, truth = drawn()
     with pytest.raises(ValueError, match='Labels are classes from 0 to 4, or -1 for padding; got -1 to 5. "No object"'):
         set_loss(logits, boxes, torch.where(labels < 0, -1, 5), truth)
+    with pytest.raises(ValueError, match="Labels are classes from 0 to 4"):
+        loss_given(in_order(labels, 7), logits, boxes, torch.where(labels < 0, -1, 6), truth)
     with pytest.raises(TypeError, match="labels"):
         set_loss(logits, boxes, labels.float(), truth)
     with pytest.raises(ValueError, match="set_loss needs"):

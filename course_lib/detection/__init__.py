@@ -21,7 +21,7 @@ from course_lib.detection.detr import (
     sine_places,
 )
 from course_lib.detection.heat_map import HeatMap, found_on, heat_loss, heat_of, suppress
-from course_lib.detection.matching import best_permutation, hungarian, match, match_costs
+from course_lib.detection.matching import best_permutation, check_labels, hungarian, match, match_costs
 from course_lib.detection.resnet import FrozenNorm, Residual, ResNet, window
 from course_lib.detection.set_loss import NOTHING, in_order, left_to_right, loss_given, set_loss
 
@@ -41,6 +41,7 @@ __all__ = [
     "area",
     "average_precision",
     "best_permutation",
+    "check_labels",
     "duplicates",
     "found_by",
     "found_on",

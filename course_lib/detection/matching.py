@@ -22,9 +22,11 @@ def match_costs(
     """-w_1 p(label) + w_2 |box - truth|_1 - w_3 GIoU, for each query and object (Carion et al., 2020, section 3.1).
 
     logits (B, Q, K + 1), boxes (B, Q, 4), labels int64 (B, M), truth (B, M, 4) -> (B, Q, M), without a gradient.
+    Raises what `check_labels` raises.
     """
     check_shapes("match_costs", logits=(logits, "B Q K"), boxes=(boxes, "B Q 4"), labels=(labels, "int64 B M"),
                  truth=(truth, "B M 4"))  # fmt: skip
+    check_labels(labels, logits.shape[-1] - 1)
     logits, boxes, truth = widened(logits), widened(boxes), widened(truth)
     p = logits.softmax(-1)  # (B, Q, K + 1)
     named = p.gather(2, labels.clamp(min=0)[:, None].expand(-1, p.shape[1], -1))  # (B, Q, M): p of each object's label
@@ -96,6 +98,15 @@ def hungarian(costs: Tensor) -> tuple[int, ...]:
             owner[query] = new if before[query] < 0 else owner[before[query]]
             query = before[query]
     return tuple(owner.index(m) for m in range(len(table)))
+
+
+def check_labels(labels: Tensor, n_classes: int) -> None:
+    """Raise ValueError, in words and where it can be seen, unless labels are 0 to n_classes - 1, or -1 for padding."""
+    if visible(labels) and labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < n_classes:
+        raise ValueError(
+            f"Labels are classes from 0 to {n_classes - 1}, or -1 for padding; got {int(labels.min())} to "
+            f'{int(labels.max())}. "No object", class {n_classes}, is asked of queries, never of objects.'
+        )
 
 
 def _check_finite(costs: Tensor) -> None:

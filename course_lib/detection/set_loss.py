@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.detection.boxes import giou, to_corners
-from course_lib.detection.matching import match, match_costs
-from course_lib.inputs.sequences import visible, widened
+from course_lib.detection.matching import check_labels, match, match_costs
+from course_lib.inputs.sequences import widened
 from course_lib.inputs.shapes import check_shapes
 
 NOTHING = 0.1  # the weight of "no object" in the paper
@@ -24,7 +24,7 @@ def set_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, nothi
     """
     check_shapes("set_loss", logits=(logits, "B Q K"), boxes=(boxes, "B Q 4"), labels=(labels, "int64 B M"),
                  truth=(truth, "B M 4"))  # fmt: skip
-    _check_labels(labels, logits.shape[-1] - 1)
+    check_labels(labels, logits.shape[-1] - 1)
     given = match(match_costs(logits, boxes, labels, truth), labels >= 0)  # (B, Q)
     return loss_given(given, logits, boxes, labels, truth, nothing)
 
@@ -51,10 +51,12 @@ def loss_given(
         cross-entropy, "no object" weighing less + 5 |box - truth|_1 + 2 (1 - GIoU)      (equation 2, appendix A.2)
 
     The first is a weighted mean over all queries, the other two are sums over the queries that have an object, through
-    the number of these. -> a number; where no scene holds an object it is the first alone.
+    the number of these. -> a number; where no scene holds an object it is the first alone, and NaN if nothing is 0.
+    Raises what `check_labels` raises.
     """
     check_shapes("loss_given", given=(given, "int64 B Q"), logits=(logits, "B Q K"), boxes=(boxes, "B Q 4"),
                  labels=(labels, "int64 B M"), truth=(truth, "B M 4"))  # fmt: skip
+    check_labels(labels, logits.shape[-1] - 1)
     logits, boxes, truth = widened(logits), widened(boxes), widened(truth)
     labels, truth = F.pad(labels, (0, 1), value=-1), F.pad(truth, (0, 0, 0, 1))  # one object at least, if only padding
     has, own, K = given >= 0, given.clamp(min=0), logits.shape[-1] - 1
@@ -65,11 +67,3 @@ def loss_given(
     apart = (boxes - target).abs().sum(-1)  # (B, Q)
     disagree = 1 - giou(to_corners(boxes), to_corners(target))  # (B, Q)
     return naming + ((5 * apart + 2 * disagree) * has).sum() / has.sum().clamp(min=1)
-
-
-def _check_labels(labels: Tensor, n_classes: int) -> None:
-    if visible(labels) and labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < n_classes:
-        raise ValueError(
-            f"Labels are classes from 0 to {n_classes - 1}, or -1 for padding; got {int(labels.min())} to "
-            f'{int(labels.max())}. "No object", class {n_classes}, is asked of queries, never of objects.'
-        )
