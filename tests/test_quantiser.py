@@ -281,6 +281,16 @@ def test_bad_input_is_refused_in_words(wrong, error, words):
         wrong()
 
 
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_counts_beyond_what_it_holds(half):
+    """Quantiser: 5,000 vectors at one code of four; the others die as they do in single precision."""
+    model = Quantiser(4, 2).to(half)
+    for _ in range(250):
+        model(model.codes[2].detach().expand(5000, 2))
+    assert model.dead().tolist() == [True, True, False, True]
+    assert model.share[2] > 3
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_kind_of_number_stays(dtype):
     model = Quantiser(5, 3).to(dtype)

@@ -83,5 +83,6 @@ class Quantiser(nn.Module):
 
     @torch.no_grad()
     def _count(self, ids: Tensor, forget: float = 0.02) -> None:
-        counts = torch.zeros_like(self.share).scatter_add(0, ids.flatten(), self.share.new_ones(ids.numel()))
-        self.share.lerp_(counts * len(self.share) / ids.numel(), forget)
+        share = widened(self.share)  # half precision cannot count beyond 2,048, or 256
+        counts = torch.zeros_like(share).scatter_add(0, ids.flatten(), share.new_ones(ids.numel()))
+        self.share.copy_(share.lerp(counts * len(share) / ids.numel(), forget))
