@@ -21,7 +21,11 @@ ONLY_HERE = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "COURSE_DEVICE": "cp
 COMMAND = "import sys; from course_lib.scale.__main__ import main; sys.exit(main(sys.argv[1:]))"
 
 copies = multiprocessing.get_context("forkserver")
-copies.set_forkserver_preload(["course_lib.scale.run", "torch.distributed.fsdp"])
+# The last three are what a first step and a first snapshot would read, in each process anew.
+copies.set_forkserver_preload([
+    "course_lib.scale.run", "torch.distributed.fsdp", "torch._dynamo", "torch._functorch.deprecated",
+    "torch.distributed.checkpoint._fsspec_filesystem",
+])  # fmt: skip
 
 
 @dataclass

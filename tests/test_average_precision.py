@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
-from sklearn.metrics import precision_recall_curve
 
 from course_lib.detection.average_precision import (
     Found,
@@ -31,6 +28,8 @@ def drawn(seed, S=12, Q=8, M=4, K=3):
 
 def coco(found, labels, truth, at):
     """The same by COCO's own evaluation, which names boxes by their left upper corner and their size."""
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
 
     def rows(names, boxes, *more):
         for (s, q), name in np.ndenumerate(names.numpy()):
@@ -64,6 +63,8 @@ def test_it_is_cocos(seed, at):
 
 
 def test_precision_and_recall_are_scikit_learns():
+    from sklearn.metrics import precision_recall_curve
+
     """precision_recall: at each score, where no object was missed altogether."""
     torch.manual_seed(0)
     right, scores = torch.rand(50) < 0.5, torch.rand(50)

@@ -5,7 +5,6 @@ import re
 
 import pytest
 import torch
-from transformers import ViTConfig, ViTForImageClassification
 
 from course_lib.recipes import deit
 
@@ -24,6 +23,8 @@ OLD_NAMES = [
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     """A small random model under the published names, laid out as in the hub's cache: links to files by SHA-256."""
+    from transformers import ViTConfig, ViTForImageClassification
+
     torch.manual_seed(0)
     sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 48}
     labels = {0: "temple", 1: "flower"}

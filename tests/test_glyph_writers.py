@@ -9,7 +9,7 @@ from course_lib.recipes import stored
 from course_lib.recipes.glyph_captions import chosen, looked_at, taught_spotter
 
 
-@pytest.mark.slow
+@pytest.mark.full  # the weights are those of their SHA-256; what they are worth, `make test-all` measures again
 @pytest.mark.parametrize("name", ours.WRITERS)
 def test_a_stored_model_is_worth_what_its_record_says(name):
     """Measured again as stored, in half precision; steps, curve and card belong to it."""

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections import Counter
+from functools import cache
 
 import datasets
 import numpy as np
@@ -9,25 +10,36 @@ import pytest
 
 from course_lib.data import SPLITS, glyphs
 
-IMAGES, ROWS = glyphs.glyphs()
+
+@cache
+def every_glyph():
+    return glyphs.glyphs()
+
+
+def images():
+    return every_glyph()[0]
+
+
+def rows():
+    return every_glyph()[1]
 
 
 def test_counts_and_checksum_are_pinned():
     assert {split: len(glyphs.letters(faces=split)[1]) for split in SPLITS} == {
         "train": 11686, "validation": 1018, "test": 5484,
     }  # fmt: skip
-    assert len(ROWS) == 41227
+    assert len(rows()) == 41227
     assert glyphs.checksum() == "1b1cd73291012c72593db1b406ffeac05c0aa227c8e1956c97a0b6826ae68287"
 
 
 def test_values_are_ink_and_no_image_is_blank_or_cut_at_the_edge_of_its_sign():
-    assert IMAGES.dtype == np.float32 and IMAGES.shape == (len(ROWS), 32, 32)
-    assert IMAGES.min() == 0 and IMAGES.max() == 1 and IMAGES.any(axis=(1, 2)).all()
+    assert images().dtype == np.float32 and images().shape == (len(rows()), 32, 32)
+    assert images().min() == 0 and images().max() == 1 and images().any(axis=(1, 2)).all()
 
 
 def test_letters_stand_on_one_line():
     """The lowest ink of E, H and x is the row above the line in every upright face; p goes below it."""
-    found = {(row.face, row.sign): image for image, row in zip(IMAGES, ROWS, strict=True)}
+    found = {(row.face, row.sign): image for image, row in zip(images(), rows(), strict=True)}
     for face in (face for several in glyphs.FACES.values() for face in several):
         for sign in "EHx":
             assert np.flatnonzero(found[face, sign].max(1) > 0.3)[-1] == glyphs.BASELINE - 1, (face, sign)
@@ -52,7 +64,7 @@ def test_a_name_tells_script_case_letter_and_marks(name, parts):
 
 
 def test_rows_say_what_unicode_says():
-    for row in ROWS:
+    for row in rows():
         assert unicodedata.name(row.sign) == row.name and glyphs.parts_of(row.name) == row[3:7]
     _, letters = glyphs.letters()
     assert {row.script for row in letters} == {"LATIN", "GREEK", "CYRILLIC"}
@@ -63,18 +75,18 @@ def test_rows_say_what_unicode_says():
 
 def test_no_image_is_in_two_faces_and_look_alikes_know_of_each_other():
     faces, names = {}, {}
-    for image, row in zip(IMAGES, ROWS, strict=True):
+    for image, row in zip(images(), rows(), strict=True):
         assert faces.setdefault(image.tobytes(), row.face) == row.face
         names.setdefault(image.tobytes(), []).append(row.name)
-    for image, row in zip(IMAGES, ROWS, strict=True):
+    for image, row in zip(images(), rows(), strict=True):
         assert {row.name, *row.alike} == set(names[image.tobytes()])
-    a = next(row for row in ROWS if row.name == "LATIN CAPITAL LETTER A")
+    a = next(row for row in rows() if row.name == "LATIN CAPITAL LETTER A")
     assert {"GREEK CAPITAL LETTER ALPHA", "CYRILLIC CAPITAL LETTER A"} <= set(a.alike)
 
 
 def test_the_split_by_name_shares_no_image_and_a_new_name_is_made_of_known_parts():
-    sides = {row.name: glyphs.name_split(row.name) for row in ROWS}
-    assert all(sides[other] == sides[row.name] for row in ROWS for other in row.alike)
+    sides = {row.name: glyphs.name_split(row.name) for row in rows()}
+    assert all(sides[other] == sides[row.name] for row in rows() for other in row.alike)
     known = {name: glyphs.parts_of(name) for name, side in sides.items() if side == "train"}
     bare = {parts[:3] for parts in known.values() if not parts[3]}
     marked = {(parts[0], mark) for parts in known.values() for mark in parts[3]}
@@ -88,8 +100,8 @@ def test_the_split_by_name_shares_no_image_and_a_new_name_is_made_of_known_parts
 
 def test_the_two_splits_together_hold_every_image_once():
     parts = [glyphs.glyphs(faces, names)[1] for faces in SPLITS for names in SPLITS]
-    assert sum(map(len, parts)) == len(ROWS) and len({(row.face, row.sign) for part in parts for row in part}) == len(
-        ROWS
+    assert sum(map(len, parts)) == len(rows()) and len({(row.face, row.sign) for part in parts for row in part}) == len(
+        rows()
     )
     for wrong in ("faces", "names"):
         with pytest.raises(ValueError, match="'train', 'validation' or 'test', not 'all'"):

@@ -534,8 +534,7 @@ def real(monkeypatch):
     monkeypatch.setattr(spotter, "frequency", cache(spotter.frequency.__wrapped__))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["plays_teacher", "plays_spotter"])
+@pytest.mark.parametrize("name", ["plays_teacher", pytest.param("plays_spotter", marks=pytest.mark.full)])
 def test_a_stored_model_has_a_whole_record_and_a_small_file(real, name):
     (model, record), made = load(name), stored.RECIPES[name]
     assert not model.training and record["weights"] == sum(part.numel() for part in model.parameters())
@@ -560,7 +559,7 @@ def test_the_stored_teacher_is_worth_what_its_card_says(real, monkeypatch):
     assert found < recipe.bits(Says(spotter.frequency().log())) - 2
 
 
-@pytest.mark.slow
+@pytest.mark.full  # the weights are those of their SHA-256; what they are worth, `make test-all` measures again
 def test_the_stored_spotter_is_worth_what_its_card_says(real):
     model, record = load("plays_spotter")
     found = spotter.found(model, "test")
@@ -568,7 +567,7 @@ def test_the_stored_spotter_is_worth_what_its_card_says(real):
     assert abs(found["false alarms"] - record["test_false_alarms"]) < 0.005 < found["found"] - found["false alarms"]
 
 
-@pytest.mark.slow
+@pytest.mark.full  # the weights are those of their SHA-256; what they are worth, `make test-all` measures again
 def test_the_stored_teacher_sets_as_many_marks_as_its_card_says(real):
     model, record = load("plays_teacher")
     assert abs(recipe.worth(model.bert, 5)["places"] - record["test_marks"]) < 0.02

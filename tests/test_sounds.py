@@ -129,7 +129,7 @@ def test_the_nearest_word_is_the_one_with_the_fewest_changes(splits):
     assert rules.nearest_words(some, [some[7].word, some[8].word + "x"]) == [some[7].sounds, some[8].sounds]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_baselines_of_the_card_are_those_of_the_rules(splits):
     """letter_by_letter, nearest_words: measured again on the first 1,000 test words."""
     train, some = splits["train"], splits["test"][:1000]

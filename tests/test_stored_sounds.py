@@ -57,7 +57,7 @@ def test_a_stored_model_has_a_whole_record_and_a_small_file(name):
 
 
 @there
-@pytest.mark.slow
+@pytest.mark.full  # the weights are those of their SHA-256; what they are worth, `make test-all` measures again
 @pytest.mark.parametrize("name", SPEAKERS)
 def test_a_stored_model_is_worth_what_its_record_says(name):
     """In full precision, as measured, and in half, as stored: three words in a thousand apart at most."""
