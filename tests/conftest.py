@@ -1,10 +1,12 @@
 """What holds for every test and notebook under test: a home of its own, no network, one thread a worker."""
 
+import itertools
 import os
 import shutil
 import signal
 import socket
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ os.environ["COURSE_HOME"] = HOME = tempfile.mkdtemp(prefix="unrolled-test-")
 for name in ("COURSE_SEED", "COURSE_DEVICE", "MPLBACKEND"):
     os.environ.pop(name, None)
 
+TESTS = itertools.count()
 LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
 _connect = socket.socket.connect
 
@@ -118,10 +121,11 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """A new, empty COURSE_HOME for each test."""
-    monkeypatch.setenv("COURSE_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+def home(monkeypatch):
+    """A new COURSE_HOME for each test, made by whoever writes there first: most of ten thousand tests do not."""
+    place = Path(HOME) / f"test-{next(TESTS)}"
+    monkeypatch.setenv("COURSE_HOME", str(place))
+    return place
 
 
 @pytest.fixture(autouse=True)

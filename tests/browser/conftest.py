@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from .lab import lab_of
+from .lab import PATIENCE, lab_of
 
 HERE = Path(__file__).parent
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -81,6 +81,13 @@ def console_errors():
     return []
 
 
+def patient(browser, **how):
+    """A new context of the browser, in which whatever is waited for may take as long as it does on a busy machine."""
+    context = browser.new_context(**how)
+    context.set_default_timeout(PATIENCE)
+    return context
+
+
 @contextmanager
 def watched_page(browser, allowed, console_errors):
     """A page that is refused every address but those that `allowed(parts)` lets pass; asking fails.
@@ -103,7 +110,7 @@ def watched_page(browser, allowed, console_errors):
             asked.append(socket.url)
             socket.close()
 
-    context = browser.new_context(viewport=STAGE, locale="en-GB", reduced_motion="reduce")
+    context = patient(browser, viewport=STAGE, locale="en-GB", reduced_motion="reduce")
     context.route("**/*", route)
     context.route_web_socket("**/*", socket)
     context.on("weberror", lambda error: console_errors.append(str(error.error)))

@@ -30,7 +30,7 @@ OWN_SAVES = ("@jupyterlab/docmanager-extension/plugin.jupyterlab-settings", {"au
 # The Makefile drops them.
 NOT_OURS = {"PYTHONPATH", "PYTHONHOME", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "MPLBACKEND"}
 APP_IS_SEEN = "--LabApp.expose_app_in_browser=True"  # a page says when a save has ended
-PATIENCE = 60_000  # milliseconds; other tests run beside these
+PATIENCE = 120_000  # milliseconds; other tests run beside these, and other programs
 RUN_ALL = "01_rnn_bptt.ipynb"  # JupyterLab's own "Run All Cells" is tried with it
 STARTING = 240  # seconds for a server or a kernel to start: hundreds of files are read, and other tests run beside it
 
@@ -166,7 +166,6 @@ class Notebook:
 
     def __init__(self, page, path: Path):
         self.page, self.path = page, path
-        page.set_default_timeout(PATIENCE)
         self.cells = {cell["id"]: cell for cell in json.loads(path.read_text())["cells"]}
         page.locator("#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current", has_text=path.name).wait_for()
         self.cell(next(iter(self.cells))).wait_for()

@@ -126,10 +126,6 @@ def ends(control):
     )
 
 
-def source(cell):
-    return cell.locator(".widget-html img").get_attribute("src")
-
-
 def answer(lesson, question, letter):
     """Choose an option by keyboard, press Check, and read the verdict."""
     cell = lesson.cell(f"quiz-{question}")

@@ -96,7 +96,7 @@ def stored(*views, sources=("",)):
 
 def frame_of(place):
     """The document in the frame of a view, on a page or in a part of it, once it is drawn."""
-    place.locator("iframe").wait_for(timeout=90_000)
+    place.locator("iframe").wait_for()
     frame = place.locator("iframe").element_handle().content_frame()
     frame.locator("svg [role]").first.wait_for(state="attached")
     return frame
@@ -190,10 +190,11 @@ def test_the_head_view_follows_the_pointer_the_squares_and_the_menu(page_from_di
     page_from_disk.goto(export(make("head"), tmp_path))
     frame = frame_of(page_from_disk)
     before = frame.evaluate(SEEN)["lines"]
+    assert HEADS * len(WORDS) < before
     frame.locator("#left text", has_text="because").hover()
-    assert 0 < frame.evaluate(SEEN)["lines"] <= HEADS * len(WORDS) < before
+    frame.wait_for_function(f"() => {{ const n = ({SEEN})().lines; return n > 0 && n <= {HEADS * len(WORDS)}; }}")
     frame.locator("#menus").hover()
-    assert frame.evaluate(SEEN)["lines"] == before
+    frame.wait_for_function(f"() => ({SEEN})().lines === {before}")
 
     weights = torch.cat([(2 * scores).softmax(-1) for scores in random(len(WORDS), len(WORDS))])
     torch.testing.assert_close(torch.tensor(opacities(frame)), weights[0].flatten() / HEADS, atol=1e-3, rtol=0)
@@ -222,7 +223,7 @@ def test_the_neuron_view_multiplies_where_the_pointer_is(page_from_disk, tmp_pat
     frame = frame_of(page_from_disk)
     before = frame.evaluate(SEEN)["shapes"]
     frame.locator("#expanded #leftText text", has_text="street").hover()
-    assert frame.evaluate(SEEN)["shapes"] > before + len(WORDS)
+    frame.wait_for_function(f"() => ({SEEN})().shapes > {before + len(WORDS)}")
     query = random(len(WORDS), 16)[0][0, 0, WORDS.index("street")]
     expected = query * random(len(WORDS), 16, seed=1)[0][0, 0]
     shown = frame.evaluate("[...document.querySelectorAll('#product .element')].map(e => +e.dataset.value)")

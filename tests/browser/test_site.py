@@ -14,6 +14,7 @@ from course_lib.show.frames import ASKED
 from course_lib.show.plots import Picture
 from course_lib.show.widgets import explore
 
+from .conftest import patient
 from .student import bare
 from .test_accessibility import MEASURE, MISSED, REACHED
 
@@ -161,7 +162,7 @@ def test_search_for_what_is_nowhere_says_so(page):
 
 def test_next_leads_through_all_lessons_and_previous_back(pages, chromium):
     """Without scripts, so that no formula is drawn on the way."""
-    context = chromium.new_context(java_script_enabled=False)
+    context = patient(chromium, java_script_enabled=False)
     page = context.new_page()
     page.goto((pages / "index.html").as_uri())
     way = []

@@ -33,9 +33,10 @@ def faults(page, deck, name):
 
 
 @pytest.fixture(scope="module")
-def decks(tmp_path_factory):
-    """The decks of all lessons."""
-    return build(LESSONS, tmp_path_factory.mktemp("decks") / "slides")
+def decks(tmp_path_factory, request):
+    """The decks of all lessons that this run looks at."""
+    asked = {item.callspec.params["name"] for item in request.session.items if "decks" in item.fixturenames}
+    return build([path for path in LESSONS if path.stem in asked], tmp_path_factory.mktemp("decks") / "slides")
 
 
 @pytest.mark.parametrize("name", [path.stem for path in LESSONS])
