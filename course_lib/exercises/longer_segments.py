@@ -76,13 +76,13 @@ def read_through(answer, segments, table, weights, places):
     """What an answer gives, the gradients that it leaves, and how often one came by each segment."""
     learned, passed = [part.requires_grad_() for part in (table, weights)], []
     given = answer(reader(*learned, places, passed), [tuple(pair) for pair in segments])
+    given = given.detach() if isinstance(given, torch.Tensor) else given
     return given, [torch.zeros_like(w) if w.grad is None else w.grad for w in learned], passed
 
 
 def loss_alone(answer, *arguments):
     """For `Case.ask`: what comes back."""
-    given = read_through(answer, *arguments)[0]
-    return given.detach() if isinstance(given, torch.Tensor) else given
+    return read_through(answer, *arguments)[0]
 
 
 def way_back(answer, *arguments):

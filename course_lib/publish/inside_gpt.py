@@ -57,7 +57,7 @@ ORIGINS = {
         "A token's number",
         r"\text{text} \to \text{pieces} \to \text{bytes} \to \text{merges, the first learnt first} \to \text{numbers}",
         "text.bpe:BPE.encode",
-        "self._known[piece] = [self._index",
+        "self._known.keep(piece, [self._index",
     ),
     "token": Origin("The token's vector", r"E[\text{token}]", "language.gpt:GPT.forward", "x = self.tokens(ids)"),
     "place": Origin("The place's vector", r"P[\text{place}]", "language.gpt:GPT.forward", "x = self.dropout(x if"),
