@@ -178,5 +178,5 @@ def a_tensor_of_numbers(model, segments):
         memory = [states.clone().detach_() for states in left]
         loss = -logits.log_softmax(-1).gather(-1, y[..., None]).mean() / len(segments)
         loss.backward()
-        total += float(loss)
+        total += float(loss.detach())
     return torch.tensor(total)
