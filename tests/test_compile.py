@@ -2,7 +2,8 @@
 
 All but LSTM and GRU: PyTorch does not compile its own layers, in which their weights lie, unless asked to; then their
 `loop` compiles. What follows the reading is PyTorch's business, and takes minutes: of the step backwards two models are
-a sample, and the last stage, which writes code, is left out.
+a sample, and the last stage, which writes code, is left out. `make test` reads what is a part of a larger model in that
+model alone, and of one layer with several settings those that have most in them; `make test-all` reads each by itself.
 """
 
 from functools import partial
@@ -22,8 +23,9 @@ from course_lib.attention.attention import (
     attend,
     causal_mask,
 )
-from course_lib.attention.block import Block, Encoder
+from course_lib.attention.block import Block, Encoder, FeedForward, GatedFeedForward
 from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.norms import LayerNorm, RMSNorm
 from course_lib.attention.positions import (
     LearnedPositions,
     LinearBias,
@@ -34,33 +36,39 @@ from course_lib.attention.positions import (
     rotate,
     t5_bucket,
 )
-from course_lib.attention.transformer import Transformer
+from course_lib.attention.transformer import PlacedEmbedding, Transformer
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import Classifier, MaskedWords, Tagger
+from course_lib.bert.lean_bert import LeanBert
 from course_lib.bert.xlm import XLM
-from course_lib.detection.detr import DETR, Anchors, Backbone, Queries
+from course_lib.detection.detr import DETR, Anchors, Backbone, PlacedAttention, PlacedBlock, Queries
 from course_lib.detection.heat_map import HeatMap, heat_loss
-from course_lib.detection.resnet import ResNet
+from course_lib.detection.resnet import FrozenNorm, Residual, ResNet
 from course_lib.detection.set_loss import loss_given
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.long_context.hashing import HashedHeads
 from course_lib.long_context.segments import SegmentConfig, SegmentReader
+from course_lib.multimodal.clip import TextTower
 from course_lib.multimodal.contrastive import contrastive_loss
 from course_lib.multimodal.quantiser import Quantiser
+from course_lib.multimodal.two_streams import OtherBlock
 from course_lib.multimodal.vq_vae import VQVAE
 from course_lib.multimodal.words_then_codes import codes_loss
 from course_lib.recurrent.language_model import CharRNN
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
-from course_lib.retrieval.learned_search import LearnedSearch, Reader, Retriever
+from course_lib.retrieval.learned_search import LearnedSearch, Reader, Retriever, SpelledWords, Tower
 from course_lib.retrieval.marginal import lift, log_marginal
 from course_lib.text.pairs import masked_loss
-from course_lib.vision.convnet import ConvNet, ConvStem
+from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem
 from course_lib.vision.masked_patches import MaskedAutoencoder, draw_seen
+from course_lib.vision.patches import PatchEmbedding
+from course_lib.vision.swin import PatchMerging
 from course_lib.vision.vit import ViT, ViTConfig
+from course_lib.vision.windows import GridBias, WindowAttention
 
-pytestmark = pytest.mark.slow  # compiling is two minutes: `make test-fast` leaves it out
+pytestmark = pytest.mark.slow  # compiling is a minute: `make test-fast` leaves it out
 
 SIZES = (8, 9)  # of a batch; no other size is the same, for the compiler takes equal sizes for one
 LENGTHS = (10, 13)  # of a text, where it may change too
@@ -111,13 +119,39 @@ def vectors(*shape):
 REAL = New(vectors, lambda *shape: torch.randint(2, shape), lambda *shape: torch.rand(shape) < 0.7)
 
 
-@pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
+# Each is a part of another model that is read here.
+WITHIN = {
+    LayerNorm, RMSNorm, FeedForward, GatedFeedForward, PlacedEmbedding, Encoder, LeanBert, PatchEmbedding, ConvLayer,
+    GridBias, WindowAttention, PatchMerging, Backbone, FrozenNorm, Residual, PlacedAttention, PlacedBlock, TextTower,
+    OtherBlock, SpelledWords, Tower, Retriever, Reader,
+}  # fmt: skip
+
+
+def in_full(*values):
+    """A case for `make test-all`."""
+    return pytest.param(*values, marks=pytest.mark.full)
+
+
+def test_what_is_read_within_another_model_is_a_part_of_it():
+    words = torch.arange(8)[:, None], 8, 6
+    wholes = [MODELS[kind].make() for kind in MODELS if kind not in WITHIN] + [
+        Transformer(11, 13, 8, 2, n_layers=1),
+        Decoder(DecoderConfig(31, 20, 8, 4, 1, 12, n_kv_heads=2)),
+        DETR(Backbone(1, (2, 4)), Anchors(3, 8, 2), 5, d_model=8, n_heads=2, n_encoder=1, d_ff=12),
+        LearnedSearch(Retriever(*words, 5), Reader(*words, torch.tensor([1, 2]), 4)),
+    ]
+    assert WITHIN <= {type(part) for whole in wholes for part in whole.modules()}
+
+
+@pytest.mark.parametrize(
+    "kind", [in_full(kind) if kind in WITHIN else kind for kind in MODELS], ids=[kind.__name__ for kind in MODELS]
+)
 def test_a_model_of_the_list(kind):
     model = MODELS[kind]
     compiles(One(model.make().double()), *[model.given(REAL, b) for b in SIZES])
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("n_layers", [in_full(1), 2])
 def test_rnn(n_layers):
     compiles(RNN(3, 4, n_layers).double(), *[(vectors(b, 5, 3), vectors(n_layers, b, 4)) for b in SIZES])
 
@@ -147,8 +181,10 @@ def test_self_attention(turn):
     compiles(layer, *some)
 
 
-@pytest.mark.parametrize("mask", [None, "padding", "rows"])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("mask", "causal"),
+    [(None, False), ("padding", True), ("rows", True), *map(in_full, (None, "padding", "rows"), (True, False, False))],
+)
 def test_multi_head(mask, causal):
     layer, some = MultiHead(4, 2).double(), []
     for b, t in zip(SIZES, LENGTHS, strict=True):
@@ -167,7 +203,7 @@ VARIED = {
 }
 
 
-@pytest.mark.parametrize("how", VARIED)
+@pytest.mark.parametrize("how", [how if how == "all" else in_full(how) for how in VARIED])
 def test_multi_head_varied(how):
     layer, some = MultiHead(16, 4, **VARIED[how]()).double(), []
     for b, t in zip(SIZES, LENGTHS, strict=True):
@@ -175,7 +211,7 @@ def test_multi_head_varied(how):
     compiles(One(layer), *some)
 
 
-@pytest.mark.parametrize("heard", [False, True])
+@pytest.mark.parametrize("heard", [in_full(False), True])
 def test_a_gpt_varied(heard):
     model = GPT(GPTConfig(11, 20, 8, 4, n_layers=1), **VARIED["all"]()).double()
     if heard:
@@ -190,7 +226,7 @@ def test_multi_head_that_is_heard():
     compiles(One(layer), *[(vectors(b, t, 4),) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
-@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("pre_norm", [in_full(False), True])
 def test_a_block_that_looks_at_a_memory(pre_norm):
     block = Block.from_sizes(4, 2, pre_norm=pre_norm, cross=True).double()
     some = [
@@ -272,26 +308,26 @@ def read(b, t, padded):
     return torch.randint(11, (b, t)), torch.randint(2, (b, t)), mask
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("padded", [in_full(False), True])
 def test_a_bert(padded):
     model = Bert(BertConfig(11, 20, 8, 2, 1, 0.0, pooler=False)).double()
     compiles(One(model), *[read(b, t, padded) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
-@pytest.mark.parametrize("head", ["one", "tags", "words"])
+@pytest.mark.parametrize("head", [in_full("one"), in_full("tags"), "words"])
 def test_heads_of_a_bert(head):
     bert = Bert(BertConfig(11, 20, 8, 2, 1, 0.0, pooler=head == "one"))
     make = {"one": lambda: Classifier(bert, 3), "tags": lambda: Tagger(bert, 3), "words": lambda: MaskedWords(bert)}
     compiles(One(make[head]().double()), *[read(b, t, True) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
-@pytest.mark.parametrize("tell", [False, True])
+@pytest.mark.parametrize("tell", [in_full(False), True])
 def test_an_xlm(tell):
     model = XLM(BertConfig(11, 20, 8, 2, 1, 0.0, pooler=False), tell).double()
     compiles(One(model), *[read(b, t, True) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("padded", [in_full(False), True])
 def test_a_decoder(padded):
     model, some = Decoder(DecoderConfig(31, 20, 8, 4, 1, 12, n_kv_heads=2)).double(), []
     for b, t in zip(SIZES, LENGTHS, strict=True):
@@ -303,7 +339,7 @@ def test_a_decoder(padded):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ViT(ViTConfig(6, 2, 5, 4, 2, 1, channels=1)),
+        in_full(lambda: ViT(ViTConfig(6, 2, 5, 4, 2, 1, channels=1))),
         lambda: ViT(ViTConfig((5, 6), 2, 5, 4, 2, 1, channels=1, pad=True)),
         lambda: ViT(ViTConfig(6, 2, 5, 4, 2, 1, channels=1), ConvStem(1, 2, 4)),
         lambda: ConvNet(1, 5, 2),
@@ -316,7 +352,7 @@ def test_a_model_of_images(make):
     compiles(One(model), *[(vectors(b, 1, *sides),) for b in SIZES])
 
 
-@pytest.mark.parametrize("anchors", [True, False])
+@pytest.mark.parametrize("anchors", [True, in_full(False)])
 def test_a_detector_that_answers_with_a_set(anchors):
     class AllLayers(nn.Module):
         def __init__(self):

@@ -233,7 +233,7 @@ def listening(process: psutil.Process) -> set[str]:
         with suppress(psutil.Error):  # one has just ended
             for one in (process, *process.children(recursive=True)):
                 found |= {at.laddr.ip for at in one.net_connections("inet") if at.status == psutil.CONN_LISTEN}
-        time.sleep(0.1)
+        time.sleep(0.5)
     return found
 
 
