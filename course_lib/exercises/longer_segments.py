@@ -88,7 +88,7 @@ def loss_alone(answer, *arguments):
 def way_back(answer, *arguments):
     """For `Case.ask`: what comes back; if that is a number, also the gradients, and how often one came by each."""
     given, gradients, passed = read_through(answer, *arguments)
-    return [float(given), *gradients, *passed] if is_number(given) else given
+    return [float(torch.as_tensor(given).detach()), *gradients, *passed] if is_number(given) else given
 
 
 def where_it_runs(answer, solution, arguments):
