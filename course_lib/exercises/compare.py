@@ -26,7 +26,7 @@ def same(a, b, tolerance: float = 1e-6) -> bool:
     """
     if is_number(a) and is_number(b):
         tolerance = max(tolerance, _tolerance(a), _tolerance(b))
-        a, b = float(a), float(b)
+        a, b = (float(number.detach() if isinstance(number, Tensor) else number) for number in (a, b))
         return a == b or a != a and b != b or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.shape != b.shape or _dtype(a) != _dtype(b):

@@ -25,6 +25,10 @@ OTHER_SIZES = (
 )
 LARGE = "Numbers a thousand times as large come out wrong: where exp overflows, torch.sigmoid and torch.tanh do not."
 NO_GRADIENT = "Your values are right, but their gradient is not."  # said in more words by `_about_gradient`
+IN_PLACE = (
+    "Your values are right, but no gradient can be computed: you change a tensor in place (by `+=`, `x[...] =` or a "
+    "method that ends in `_`) whose old numbers the way back still needs. Make a new one instead."
+)
 OVERFLOW = (
     "With scores in the hundreds, in single precision (float32), it is wrong: exp(89) is infinite there. Subtract each "
     "row's largest score before exp, or leave both to torch.softmax or torch.log_softmax."
@@ -67,6 +71,8 @@ def fault(cases: Iterable[Case], solution: Callable, mistakes: Iterable[tuple], 
         for wrong, message in mistakes:
             if all(_agrees(wrong, *trial) for trial in tried):
                 return message
+        if isinstance(got, RuntimeError) and "modified by an inplace operation" in str(got):
+            return IN_PLACE
         if isinstance(got, Exception):
             if len(tried) > 1 and isinstance(case.says, str):  # in the usual case its line says enough
                 got.add_note(case.says)
@@ -179,8 +185,8 @@ def single(draw: Callable[[], tuple]) -> Callable[[], tuple]:
 
 
 def far_apart() -> Tensor:
-    """Three vectors (1, 3, 2) in single precision; divided by the root of 2, their scores lie from -636 to 1273."""
-    return torch.tensor([[[30.0, 0.0], [0.0, 30.0], [-30.0, -30.0]]])
+    """Three vectors (1, 3, 2) in single precision; their scores, by the root of 2, are 636 and 636.2, -657 and 1273."""
+    return torch.tensor([[[30.0, 0.0], [29.99, 1.0], [-30.0, -30.0]]])
 
 
 def on(shapes: str, says, *more, plain: bool = False) -> tuple[Case, ...]:
@@ -212,17 +218,18 @@ def pulled(answer: Callable, *arguments) -> list[Tensor]:
 # Sentences that look for the place --------------------------------------------------------------------------
 
 
-def narrowed(*steps: tuple[Callable, str], otherwise: str) -> Callable:
+def narrowed(*steps: tuple[Callable, str], otherwise: str, tolerance: float = 1e-6) -> Callable:
     """For `Case.says`: the sentence of the first simpler call that goes wrong already.
 
-    `steps` are pairs: a function that makes the arguments simpler, given their names, and the sentence.
+    `steps` are pairs: a function that makes the arguments simpler, given their names, and the sentence. `tolerance` is
+    that of the case.
     """
 
     def says(answer, solution, arguments):
         names = list(inspect.signature(solution).parameters)
         for simpler, sentence in steps:
             easy = simpler(dict(zip(names, arguments, strict=False)))  # what may be left out is left out
-            if not same(answer(*fresh(easy)), solution(*fresh(easy))):
+            if not same(answer(*fresh(easy)), solution(*fresh(easy)), tolerance):
                 return sentence
         return otherwise
 
