@@ -343,5 +343,5 @@ def test_a_run_draws_them_and_both_commands_keep_them(kept, tmp_path, monkeypatc
     assert "01_a.ipynb: its controls stand still: cell 3" in capsys.readouterr().err
     assert draw.main([str(tmp_path / "02_b.ipynb")]) == 2
     (tmp_path / "03_c.ipynb").write_text("no notebook")
-    assert draw.main([str(tmp_path / "03_c.ipynb")]) == 1
-    assert "03_c.ipynb: its controls stand still: it cannot be read" in capsys.readouterr().err
+    assert draw.main([str(tmp_path / "03_c.ipynb")]) == 2
+    assert "03_c.ipynb is no notebook that can be read" in capsys.readouterr().err

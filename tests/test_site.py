@@ -145,7 +145,7 @@ def test_first_page_and_the_one_about_reading_say_whether_controls_move(built):
 
 def test_the_page_for_writers_is_the_paper_and_links_to_no_file(built):
     page = Page((built / "contributing.html").read_text(encoding="utf-8"))
-    assert "make lesson NUMBER=10" in page.text and "slides, at most" in page.text
+    assert "make lesson NUMBER=10" in page.text and "seconds of Run All on two quiet cores, at most" in page.text
     inside = [link.partition("#")[0] for link in page.links if not re.match("https?:|#|$", link)]
     assert all((built / link).is_file() for link in inside)
 

@@ -14,7 +14,6 @@ import nbformat
 from course_lib.publish import frames
 from course_lib.publish.execute import chosen
 from course_lib.publish.kernels import run
-from course_lib.publish.normalise import first_line
 from course_lib.show.frames import ASKED
 
 AT_A_TIME = 2  # kernels, a thread each
@@ -22,10 +21,7 @@ AT_A_TIME = 2  # kernels, a thread each
 
 def draw(path: Path) -> list[str]:
     """Draw what the controls of the notebook at `path` show, unless that is there; or say why not, a sentence each."""
-    try:
-        notebook = nbformat.read(path, as_version=4)
-    except Exception as error:  # whatever is wrong with a file, the others are drawn
-        return [f"it cannot be read ({first_line(str(error))})"]
+    notebook = nbformat.read(path, as_version=4)
     if frames.of(notebook, path.name) is not None:
         return []
     place = frames.kept_at(notebook, path.name)  # what is changed while it runs is not what has drawn

@@ -49,16 +49,16 @@ def chosen(files: list[str]) -> list[Path]:
     missing = [str(path) for path in paths if not path.is_file()]
     if missing:
         raise ValueError(f"there is no notebook {missing[0]}: name one that exists, or none for all.")
-    for file in files:
-        _check_notebook(file)
+    for path in paths:
+        _check_notebook(path)
     return paths
 
 
-def _check_notebook(file: str) -> None:
+def _check_notebook(path: Path) -> None:
     try:
-        nbformat.read(file, as_version=4)
+        nbformat.read(path, as_version=4)
     except Exception as error:  # what is no JSON, or other JSON, makes nbformat raise nearly anything
-        raise ValueError(f"{file} is no notebook that can be read ({first_line(str(error), 100)}).") from None
+        raise ValueError(f"{path} is no notebook that can be read ({first_line(str(error), 100)}).") from None
 
 
 def main(arguments: list[str] | None = None) -> int:
