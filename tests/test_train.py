@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_sequence
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.train import cosine, fit, pick_device, seed_everything, to_device
+from course_lib.train import History, cosine, fit, pick_device, seed_everything, to_device
 
 CPU = torch.device("cpu")
 
@@ -60,6 +60,13 @@ def test_learns_one_batch_by_heart():
     history = fit(model, fixed_batches(), squared_error, steps=400, lr=0.05, device=CPU, progress=False)
     assert history.loss[-1] < 1e-3 < history.loss[0]
     assert len(history.loss) == len(history.grad_norm) == len(history.lr) == 400 and history.seconds > 0
+
+
+def test_a_history_is_shown_in_one_line():
+    assert str(run(3)[1]).startswith("History of 3 steps, the last with a loss of ")
+    assert repr(History(loss=[1.0, 0.1234567])) == "History of 2 steps, the last with a loss of 0.1235"
+    assert repr(History(loss=[2.0], interrupted=True)) == "History of 1 step, the last with a loss of 2, interrupted"
+    assert repr(History()) == "History of 0 steps"
 
 
 def test_same_seed_same_run_other_seed_another():

@@ -21,6 +21,20 @@ class History:
     interrupted: bool = False
 
 
+def _in_one_line(history: History) -> str:
+    """What a notebook shows of a cell that ends with `fit(...)`: one line instead of every number."""
+    steps = f"{len(history.loss):,} steps" if len(history.loss) != 1 else "1 step"
+    return (
+        f"History of {steps}"
+        + (f", the last with a loss of {history.loss[-1]:.4g}" if history.loss else "")
+        + (", interrupted" if history.interrupted else "")
+    )
+
+
+# Not in the class, whose text belongs to the digest of every recorded training: how it is shown changes no number.
+setattr(History, "__repr__", _in_one_line)  # noqa: B010
+
+
 class Steps:
     """Takes the steps of one run and writes them into its history.
 
