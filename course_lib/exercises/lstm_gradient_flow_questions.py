@@ -29,8 +29,8 @@ _ASKED = questions("""
 
     recall_bias: One LSTM learns recall, its twin does not. Only the forget bias at the start differs. What is shown?
     - That a live gradient at the start can decide it.
-        It was not changed alone: the bias also sets how much of the first symbol is left at the end. Taken apart,
-        each of the two carried it a part of the way.
+        It was not changed alone: the bias also sets how much of the first symbol is left at the end. The laboratory
+        takes the two apart; each carried it part of the way.
     + That the gate's start can decide, all else equal.
         Yes, on this task and at this budget, and no more: one thing was changed, so the difference is its work.
     - That the twin has too few weights to hold a symbol.
@@ -94,12 +94,14 @@ GRADIENT = Investigation(
         are right, and after three times the steps nearly half. A gradient that fades to a twentieth is enough.
 
         **So.** As long as the symbol is in the cell at the end, what stands at the end can learn to read some of it:
-        the output gate and the read-out need no gradient from far back. For the rest a gradient along the cell is
-        needed. It need not be whole.
+        the output gate and the read-out need no gradient from far back. With more of the gradient, more is right, and
+        it need not be whole.
 
-        **What is not shown.** Whether the read-out does it alone, or side roads help. To find out, hold all weights but
-        those of the read-out as they began. And this is recall: a cell that already keeps everything need not learn
-        what to keep. On a task where it must, I would expect the gradient to count for more.
+        **What is not shown.** That the gradient matters more than the memory: the factor is held to the end, while the
+        gates are free to learn, and what they became was not recorded. Nor whether the read-out does it alone, or side
+        roads help. To find out, hold all weights but those of the read-out as they began. And this is recall: a cell
+        that already keeps everything need not learn what to keep. On a task where it must, I would expect the gradient
+        to count for more.
     """,
 )
 INVESTIGATIONS = [GRADIENT]

@@ -17,8 +17,8 @@ def _halves(corner, steps):
 
 
 @finding(
-    "Lag 24: an LSTM and a GRU with gate bias 4, and a plain network with a quiet input, answer at least 98 % "
-    "correctly; from bias 0, and with a loud input, at most 15 %",
+    "Lag 24, 300 steps: an LSTM and a GRU with gate bias 4, and a plain network with orthogonal W_h and a tenth of the "
+    "input, answer at least 98 % correctly; from bias 0, and with all of the input, at most 15 %",
     chance=GUESS,
 )
 def open_gates_recall():
@@ -27,18 +27,24 @@ def open_gates_recall():
     return solve, ">=", 0.98, guess, "<=", 0.15
 
 
-@finding("Lag 12: from bias 0 at most 45 % of the answers are correct, from bias 2 at least 98 %", chance=GUESS)
+@finding(
+    "Lag 12, 300 steps: from bias 0 at most 45 % of the answers are correct, from bias 2 at least 98 %", chance=GUESS
+)
 def lag_12_needs_a_bias():
     return _recall("LSTM, b = 0", 12), "<=", 0.45, _recall("LSTM, b = 2", 12), ">=", 0.98
 
 
-@finding("In 300 steps, open gates with their gradient solve lag 24 in every run", chance=GUESS)
+@finding(
+    "In 300 steps, gates that start open, with the gradient they let through, solve lag 24 in every run", chance=GUESS
+)
 def both_solve_it_quickly():
     return _halves(BOTH, 300), ">=", 0.98
 
 
 @finding(
-    "In 900 steps the gradient alone solves lag 24 in every run; the memory alone stays at 85 % or below", chance=GUESS
+    "In 900 steps an LSTM from bias 0 solves lag 24 in every run if its gradient along the cell is held at 0.98 per "
+    "step; from bias 4, with a gradient held at 0.5, at most 85 % of the answers are correct",
+    chance=GUESS,
 )
 def the_gradient_solves_it_later():
     return _halves(GRADIENT, 900), ">=", 0.98, _halves(MEMORY, 900), "<=", 0.85
