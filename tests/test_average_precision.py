@@ -63,9 +63,9 @@ def test_it_is_cocos(seed, at):
 
 
 def test_precision_and_recall_are_scikit_learns():
+    """precision_recall: at each score, where no object was missed altogether."""
     from sklearn.metrics import precision_recall_curve
 
-    """precision_recall: at each score, where no object was missed altogether."""
     torch.manual_seed(0)
     right, scores = torch.rand(50) < 0.5, torch.rand(50)
     precision, recall = precision_recall(right, scores, int(right.sum()))

@@ -62,7 +62,7 @@ def slide_weight(logits, boxes, labels, truth):
     ("name", "answer", "error", "said"),
     [
         ("my_matching", of_a_square_table, "IndexError", "Q may be larger than M: permutations(range(Q), M)"),
-        ("my_matching", turned, "IndexError", "costs[q, m] has a row for each answer"),
+        ("my_matching", turned, "IndexError", "costs[q, m] has a row for each prediction"),
         ("my_iou", of_single_boxes, "RuntimeError", "torch.minimum, torch.maximum"),
         ("my_iou", clamped_by_max, "RuntimeError", ".clamp(min=0)"),
         ("my_giou", hull_by_min, "RuntimeError", "torch.minimum, torch.maximum"),
@@ -134,15 +134,15 @@ def by_steps(right, scores, objects):
 @pytest.mark.parametrize(
     ("name", "answer", "said"),
     [
-        ("my_matching", lambda costs: linear_sum_assignment(costs)[1].tolist(), "the object of each answer"),
-        ("my_matching", lambda costs: linear_sum_assignment(costs)[0].tolist(), "Your answers are sorted"),
+        ("my_matching", lambda costs: linear_sum_assignment(costs)[1].tolist(), "the object of each prediction"),
+        ("my_matching", lambda costs: linear_sum_assignment(costs)[0].tolist(), "Your predictions are sorted"),
         ("my_iou", centres_taken, "a and b are corners already"),
         ("my_giou", lambda a, b: giou(to_corners(a), to_corners(b)), "a and b are corners already"),
         ("my_giou", union_of_the_penalty, "The union in the penalty is the sum of both areas"),
         ("mended_set_loss", log_in_the_costs, "You changed the costs too"),
         ("my_average_precision", best_so_far, "flip before cummax"),
         ("my_average_precision", by_trapezoids, "trapezoids"),
-        ("my_average_precision", by_steps, "the precision at each right box, over the objects"),
+        ("my_average_precision", by_steps, "the precision at each correct box, over the objects"),
     ],
 )
 def test_a_wrong_way_is_named(name, answer, said):

@@ -1,7 +1,7 @@
 """Lesson 10, a set of objects: how well two boxes agree.
 
 The cheapest matching is in `detr_matching.py`, "no object" in the loss and a loss that is only a cost in
-`detr_loss.py`, how a detector is judged in `detr_judge.py`, what is asked in `detr_questions.py`.
+`detr_loss.py`, average precision in `detr_judge.py`, the questions in `detr_questions.py`.
 """
 
 import torch
@@ -26,8 +26,8 @@ def noted(notes):
 
 
 one_number = noted({
-    "Boolean value of Tensor": "Python's min, max and if want a single number, and here are many, (...). For all at "
-    "once there are torch.minimum, torch.maximum, .clamp(min=0) and torch.where; a[..., 2] is every box's right side.",
+    "Boolean value of Tensor": "Python's min, max and if take a single number, but here you have many, (...). Use "
+    "torch.minimum, torch.maximum, .clamp(min=0) and torch.where; a[..., 2] is the right side of every box.",
 })  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def every_pair(n=4, m=3, dtype=torch.float64):
     return a[:, None], b[:1].expand(m, -1) + torch.rand(m, 1, dtype=dtype)
 
 
-EVERY_PAIR = "For all pairs of (4, 1, 4) and (3, 4) it is wrong: box[..., 2], not box[:, 2]."
+EVERY_PAIR = "For all pairs of (4, 1, 4) and (3, 4) your result is wrong: write box[..., 2], not box[:, 2]."
 
 
 def points():
@@ -92,9 +92,12 @@ IOU = Exercise(
         Case(
             pairs,
             narrowed(
-                (lambda given: (given["a"], given["a"]), "Of a box with itself it is 1. There yours is wrong."),
-                (overlapping, "Pairs that overlap are wrong already: the intersection, over what both cover together."),
-                otherwise="Pairs that overlap are right. Some here are apart: then the intersection is 0, not below.",
+                (lambda given: (given["a"], given["a"]), "A box compared with itself should give 1. Yours does not."),
+                (
+                    overlapping,
+                    "Overlapping pairs are wrong already: divide the intersection by the union.",
+                ),
+                otherwise="Overlapping pairs are correct. Others are apart: their intersection is 0, not negative.",
                 tolerance=SMALL_ENOUGH,
             ),
             one_number,
@@ -104,7 +107,7 @@ IOU = Exercise(
         Case(every_pair, EVERY_PAIR, tolerance=SMALL_ENOUGH),
         Case(
             points,
-            "Of two boxes without any area it is 0: there the union is 0 too, and 0 / 0 is NaN.",
+            "For two boxes without any area the IoU is 0. The union is 0 there too, and 0 / 0 is NaN.",
             tolerance=SMALL_ENOUGH,
         ),
         Case(lambda: pairs(1), OTHER_SIZES, tolerance=SMALL_ENOUGH),
@@ -113,40 +116,40 @@ IOU = Exercise(
     ),
     hints=(
         "Where does the intersection begin: at the smaller or the larger of the two left sides? And where does it end?",
-        "Its corners are torch.maximum of the low corners and torch.minimum of the high ones.",
-        "Apart, high - low is negative: .clamp(min=0) before you multiply.",
-        "Union: both areas less the intersection, which both count. Where it is 0, the answer is 0: torch.where.",
+        "Its corners are torch.maximum of the lower corners and torch.minimum of the upper ones.",
+        "When the boxes are apart, high - low is negative: use .clamp(min=0) before you multiply.",
+        "The union is both areas minus the intersection, which both contain. Where it is 0, return 0: torch.where.",
     ),
     mistakes=slips("""
         (high - low).clamp(min=0).unbind(-1) -> (high - low).unbind(-1)
-            Two boxes that are apart have negative widths in yours, and two negative ones make an area: clamp(min=0).
+            When two boxes are apart, your widths are negative, and two negative ones give a positive area: clamp(min=0).
         width * height -> (width * height).clamp(min=0)
         (high - low).clamp(min=0) -> (high - low)
-            You clamp the area. Left of and above each other both widths are negative, and their product is not.
+            You clamp the area. If width and height are both negative, their product is positive: clamp them first.
         areas[0] + areas[1] - both -> areas[0] + areas[1]
-            What both cover is counted twice in your union: subtract the intersection.
+            Your union counts the intersection twice: subtract it once.
         areas[0] + areas[1] - both -> areas[0] + areas[1] - 2 * both
-            Your union lacks the intersection: it is in both areas, so it is taken away once.
+            Your union lacks the intersection. Both areas contain it, so subtract it once only.
         torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:]) -> torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
-            That is the box around both. The intersection begins at the larger of the low corners.
+            That is the box around both. The intersection begins at the larger of the lower corners.
         low, high = -> a, b = (torch.cat([box[..., :2] - box[..., 2:] / 2, box[..., :2] + box[..., 2:] / 2], -1) for box in (a, b)); low, high =
-            You take the boxes for centres and sizes. a and b are corners already: leave out to_corners.
+            You treat the boxes as centres and sizes. But a and b are corners already: leave out to_corners.
         torch.minimum(a[..., 2:], b[..., 2:]) -> torch.maximum(a[..., 2:], b[..., 2:])
-            It ends at the smaller of the high corners, where the first of the two boxes ends.
+            The intersection ends at the smaller of the upper corners, where the first of the two boxes ends.
         union = areas[0] + areas[1] - both -> union = torch.minimum(areas[0], areas[1])
-            You divide by the smaller box: then a small box inside a large one agrees with it wholly. Divide by the union.
+            You divide by the smaller box, so a small box inside a large one would agree perfectly. Divide by the union.
         union = areas[0] + areas[1] - both -> union = torch.maximum(areas[0], areas[1])
-            You divide by the larger box. What the smaller covers beside it belongs to the union too.
+            You divide by the larger box. The union also contains what only the smaller box covers.
         union = areas[0] + areas[1] - both -> union = (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(-1)
-            You divide by the box around both. The union is what they cover, without the corners that neither does.
+            You divide by the box around both. The union leaves out the corners of it that neither box covers.
         (box[..., 2:] - box[..., :2]).prod(-1) for box -> box[..., 2] * box[..., 3] for box
-            You take the last two numbers for width and height. Here a box is its corners: right and bottom.
+            You treat the last two numbers as width and height. Here they are the right and bottom sides.
         return torch.where(union > 0, both / union.where(union > 0, torch.ones_like(union)), 0.0) -> return both
-            That is the area that both cover. Divide it by the union.
+            That is the area of the intersection. Divide it by the union.
         both / union.where(union > 0, torch.ones_like(union)), 0.0) -> 2 * both / (areas[0] + areas[1]).where(union > 0, torch.ones_like(union)), 0.0)
             That is the Dice coefficient: twice the intersection over the sum of the areas. Divide by the union.
         return torch.where(union > 0, both / union.where(union > 0, torch.ones_like(union)), 0.0) -> return both / union
-            Two boxes without any area give 0 / 0, which is NaN: there the answer is 0.
+            Two boxes without any area give 0 / 0, which is NaN. Return 0 there.
     """),  # noqa: E501
 )
 
@@ -169,9 +172,9 @@ GIOU = Exercise(
         Case(
             pairs,
             narrowed(
-                (lambda given: (given["a"], given["a"]), "Of a box with itself it is 1. There yours is wrong."),
-                (overlapping, "Pairs that overlap are wrong already: IoU - (hull - union) / hull."),
-                otherwise="Pairs that overlap are right. Some here are apart: IoU is 0 there, GIoU is below 0.",
+                (lambda given: (given["a"], given["a"]), "A box compared with itself should give 1. Yours does not."),
+                (overlapping, "Overlapping pairs are wrong already: compute IoU - (hull - union) / hull."),
+                otherwise="Overlapping pairs are correct. Others are apart: their IoU is 0, their GIoU negative.",
                 tolerance=SMALL_ENOUGH,
             ),
             one_number,
@@ -184,44 +187,44 @@ GIOU = Exercise(
         Case(lambda: pairs(dtype=torch.float32), SINGLE),
     ),
     hints=(
-        "Begin with IoU as you have it: both, the union, both / union.",
+        "Begin with the IoU from the exercise before: both, the union, both / union.",
         "The hull is the smallest box around both: where does it begin, and where does it end?",
-        "torch.minimum of the low corners, torch.maximum of the high ones; its area is width times height.",
-        "The share of the hull that neither covers is (hull - union) / hull. GIoU is IoU less that.",
+        "Take torch.minimum of the lower corners and torch.maximum of the upper ones. The area is width times height.",
+        "The share of the hull that neither box covers is (hull - union) / hull. GIoU is IoU minus that.",
     ),
     mistakes=slips("""
         (hull - union) / hull -> (hull - both) / hull
-            Counted is the part of the hull that neither covers: hull - union, not less the intersection.
+            You subtract the intersection. The part of the hull that neither box covers is hull - union.
         (hull - union) / hull -> (hull - areas[0] - areas[1]) / hull
-            Your IoU is right. The union in the penalty is the sum of both areas: subtract the intersection there too.
+            Your IoU is correct. The union in the penalty is the sum of both areas: subtract the intersection there too.
         low, high = -> a, b = (torch.cat([box[..., :2] - box[..., 2:] / 2, box[..., :2] + box[..., 2:] / 2], -1) for box in (a, b)); low, high =
-            You take the boxes for centres and sizes. a and b are corners already: leave out to_corners.
+            You treat the boxes as centres and sizes. But a and b are corners already: leave out to_corners.
         (hull - union) / hull -> (hull - union) / union
-            Divide by the hull: then the penalty is a share, and GIoU never falls below -1.
+            You divide by the union. Divide by the hull: then the penalty is a share, and GIoU never falls below -1.
         both / union - (hull -> (hull
-            That is the penalty alone. GIoU is IoU less that.
+            That is the penalty alone. GIoU is IoU minus the penalty.
         both / union - (hull -> both / union + (hull
-            You add the penalty: boxes that are further apart would agree better.
+            You add the penalty, so boxes that are further apart would agree better. Subtract it.
         return both / union - (hull - union) / hull -> return both / union
-            That is IoU. What is missing is the share of the hull that neither covers.
+            That is IoU. Subtract the share of the hull that neither box covers.
         return both / union - (hull - union) / hull -> return both / hull
-            You divide by the hull in place of the union. Apart, that is 0 as IoU is, and silent.
+            You divide by the hull instead of the union. For boxes that are apart that is 0 without a gradient, as IoU is.
         return both / union - (hull - union) / hull -> return both / union - hull
-            You subtract the hull's area. A share is meant: of the hull, what neither covers.
+            You subtract the area of the hull. Subtract the share of the hull that neither box covers.
         return both / union - (hull - union) / hull -> return 1 - (both / union - (hull - union) / hull)
-            That is the loss, 1 - GIoU. Asked is GIoU.
+            That is the loss, 1 - GIoU. Return GIoU itself.
         return both / union - (hull - union) / hull -> return (both / union - (hull - union) / hull).clamp(min=0)
-            You clamp it at 0: then it is as silent as IoU where two boxes are apart.
+            You clamp GIoU at 0, so it has no gradient where two boxes are apart, just like IoU.
         torch.maximum(a[..., 2:], b[..., 2:]) -> torch.minimum(a[..., 2:], b[..., 2:])
-            Your hull ends too early: it holds both boxes, so it ends at the larger of the high corners.
+            Your hull ends too early. It contains both boxes, so it ends at the larger of the upper corners.
         first, last = torch.minimum(a[..., :2], b[..., :2]) -> first, last = torch.maximum(a[..., :2], b[..., :2])
-            Your hull begins too late: it holds both boxes, so it begins at the smaller of the low corners.
+            Your hull begins too late. It contains both boxes, so it begins at the smaller of the lower corners.
         (high - low).clamp(min=0) -> (high - low)
-            Two boxes that are apart have negative widths in yours, and two negative ones make an area: clamp(min=0).
+            When two boxes are apart, your widths are negative, and two negative ones give a positive area: clamp(min=0).
         areas[0] + areas[1] - both -> areas[0] + areas[1]
-            What both cover is counted twice in your union: subtract the intersection.
+            Your union counts the intersection twice: subtract it once.
         hull = (last - first).prod(-1) -> hull = areas[0] + areas[1]
-            Your hull is the sum of the areas. It is a box: the smallest that holds both.
+            Your hull is the sum of the areas. It should be the smallest box that contains both.
     """),  # noqa: E501
 )
 

@@ -1,4 +1,4 @@
-"""Lesson 10, what is asked: the questions of the quiz, and how many queries a detector needs."""
+"""Lesson 10, questions: those of the quiz, and how many queries a detector needs."""
 
 from dataclasses import replace
 
@@ -7,55 +7,56 @@ from course_lib.exercises import Investigation, questions
 LESSON = "detr"
 
 _ASKED = questions("""
-    order_of_a_list: The objects of a scene are handed to the set loss in another order. What changes?
+    order_of_a_list: You pass the objects of a scene to the set loss in another order. What changes?
     - The value, until the model has learned an order
-        No order can be learned from it: the matching finds the same pairs, whatever the list looks like.
-    - Which of the queries answers for which object
-        The pairs are the same. Only the numbers under which the objects stand in the list are others.
-    + Nothing: the same pairs are found, the same sum
-        Yes. The least sum over all pairings does not know in which order its rows or columns stand.
-    - Its gradient, for the first object weighs the most
-        All objects weigh the same: the loss is a mean over them.
+        The model cannot learn an order here: the matching finds the same pairs, whatever the order of the list.
+    - Which of the queries is matched with which object
+        The pairs stay the same. Only the positions of the objects in the list are different.
+    + Nothing: it finds the same pairs and the same sum
+        Yes. The smallest sum over all assignments does not depend on the order of its rows or columns.
+    - The gradient, as the first object counts the most
+        All objects count the same: the loss is a mean over them.
 
-    boxes_apart: Two boxes do not touch. What does the gradient say of moving one towards the other?
-    + IoU is silent, and GIoU says to move it nearer
-        Yes: IoU is 0 and stays 0 near there, the hull around both shrinks as they come nearer.
-    - Both say to move it nearer, and GIoU says it more
-        IoU is 0 for all boxes that are apart: nothing changes when one is moved a little.
-    - Both are silent: a loss needs L1 to move it
-        L1 helps too. GIoU is not silent: the share of the hull that neither covers becomes smaller.
-    - IoU says to move it nearer, and GIoU is silent
-        It is the other way round: the hull is what GIoU has and IoU has not.
+    boxes_apart: Two boxes do not touch. What does the gradient say about moving one towards the other?
+    + IoU's gradient is 0; GIoU's says to move it nearer
+        Yes: IoU is 0 and stays 0 nearby, while the hull around both shrinks as the boxes come nearer.
+    - Both say to move it nearer, and GIoU more strongly
+        IoU is 0 for all boxes that are apart, so nothing changes when you move one of them a little.
+    - Both have a gradient of 0: only L1 would move a box
+        L1 helps too, but GIoU has a gradient: the share of the hull that neither box covers becomes smaller.
+    - IoU's gradient says to move it nearer; GIoU's is 0
+        It is the other way round: GIoU depends on the hull, and IoU does not.
 
     found_twice: A detector puts two good boxes on one digit. How does average precision count them?
-    - Both are right, since both lie well on the digit
-        An object can be taken once. Else a detector would gain by saying everything twice.
-    - Both are wrong, because neither is the only one
-        The surer one takes the object and is right.
-    + The surer one is right, while the other is wrong
-        Yes: and it is wrong however good it is. That is what suppression, or a matching in training, is for.
-    - The better one is right, and the other one wrong
-        Boxes come in the order of their scores. The surer takes the object, even if the other fits better.
+    - Both are correct, since both fit the digit well
+        An object can be claimed only once. Otherwise a detector would gain by reporting everything twice.
+    - Both are wrong, since the digit is found twice
+        The more confident box claims the object and is correct.
+    + The more confident is correct, the other wrong
+        Yes, however good the other one is. This is why a detector needs NMS, or a matching in training.
+    - The better fit is correct, and the other wrong
+        Boxes are taken in the order of their scores. The more confident one claims the object, even if the other fits
+        better.
 
-    no_object_weighs: "No object" weighs a tenth of a digit in the loss. What becomes of a query that is not sure?
-    - It says "no object", for that is so much cheaper
-        A mistake costs less there, not more: to miss a digit costs ten times as much as to see one too many.
-    - Nothing, as the weight is in all of the gradients
-        It is in those of queries without an object alone: they pull a tenth as hard.
-    + It names a digit sooner, so more are found twice
-        Yes: a digit too many costs a tenth of a digit missed. Less weight finds more, and more of it twice.
-    - It puts its box elsewhere, for boxes weigh as well
-        A query without an object is asked for no box at all.
+    no_object_weighs: "No object" has a tenth of a digit's weight in the loss. What does an unsure query do?
+    - It says "no object", since that costs far less
+        Mistakes on "no object" cost less, not more: missing a digit costs ten times as much as one digit too many.
+    - Nothing else: all gradients contain this weight
+        Only the gradients of queries without an object contain it: they pull a tenth as hard.
+    + It reports a digit sooner, with more duplicates
+        Yes: a digit too many costs a tenth of a missed digit. A smaller weight finds more, and finds more of it twice.
+    - It moves its box away, since boxes count as well
+        A query without an object has no target for its box at all.
 
-    what_detr_spares: What does a detector that answers with a set do without, once it is trained long enough?
-    + A step by hand that strikes out the second boxes
-        Yes, that is its promise: who answers for what was settled in training. Whether it is kept is to be measured.
-    - A score for every box, as all boxes are right
+    what_detr_spares: What does a detector trained by matching no longer need, once it has trained long enough?
+    + A handwritten rule that removes duplicate boxes
+        Yes, that is its promise: training has settled which query answers. Whether it holds has to be measured.
+    - A score for every box, as all boxes are correct
         It has scores: most queries say "no object", and some are wrong.
-    - A network for the image, for queries see the pixels
-        Queries look at what a backbone has made of the image.
-    - A loss for the boxes, because matching places them
-        Matching says which box is whose. L1 and GIoU move it.
+    - A network for the image, as queries read pixels
+        Queries attend to the features that a backbone has computed from the image.
+    - A loss for its boxes, since matching moves them
+        Matching only says which box belongs to which object. L1 and GIoU move it.
 """)
 QUIZ = [replace(one, lesson=LESSON) for one in _ASKED]
 
@@ -63,25 +64,25 @@ COUNT = Investigation(
     "how_many_queries",
     lesson=LESSON,
     question="How many queries does a detector need for scenes of up to five digits? Choose some numbers below, at and "
-    "above five. Write down first how AP50 and the boxes that are found twice go with the number. Then measure.",
+    "above five. First write down how AP50 and the number of duplicates will depend on it. Then measure.",
     rubric=(
         "I varied the number of queries and nothing else: the same scenes, steps, rates and widths of the model.",
-        "I chose numbers below five, at five, and several times five, and said which number of objects a scene has.",
-        "I drew the first weights and the scenes with three seeds at least, and show the range beside the mean.",
-        "I judged on test scenes, by AP50 and by boxes found twice, and looked at crowded scenes by themselves.",
+        "I chose numbers below five, at five, and several times five, and said how many objects a scene has.",
+        "I used at least three seeds for the initial weights and the scenes, and show the range beside the mean.",
+        "I evaluated on test scenes, by AP50 and by duplicates, and looked at crowded scenes separately.",
         "I said what result would change my mind about the number, and ran the test that could show it.",
     ),
     answer="""
         **The question.** Does a detector for up to five digits need five queries, or more?
 
-        **The prediction.** Three must fail wherever four or five digits lie. Five should do nearly as well as nine,
-        for no scene has more. Above that nothing changes, but for seconds. If five were far behind nine, I would say
-        that a query is a place, and that a place can hold more than one digit.
+        **The prediction.** Three must fail wherever there are four or five digits. Five should do nearly as well as
+        nine, because no scene has more. Above that nothing should change except the training time. If five were far
+        behind nine, I would say that a query is a position, and that a position can hold more than one digit.
 
-        **What came out.** The lesson's DETR with other numbers of queries, 300 steps, 500 test scenes, three draws of
-        weights and scenes (seeds 0 to 2), from the record: mean and (range).
+        **The result.** The lesson's DETR with other numbers of queries, 300 steps, 500 test scenes, three seeds
+        for weights and scenes (0 to 2), from the record: mean and (range).
 
-        | queries | AP50 | suppressed | found twice, a scene | AP50, crowded scenes |
+        | queries | AP50 | after NMS | duplicates per scene | AP50, crowded scenes |
         |:--|:--|:--|:--|:--|
         | 3 | 0.60 (0.55 to 0.63) | 0.61 (0.57 to 0.64) | 0.12 (0.10 to 0.12) | 0.35 (0.33 to 0.36) |
         | 5 | 0.72 (0.69 to 0.74) | 0.75 (0.72 to 0.77) | 0.34 (0.30 to 0.36) | 0.45 (0.42 to 0.47) |
@@ -89,16 +90,16 @@ COUNT = Investigation(
         | 16 | 0.86 (0.85 to 0.86) | 0.90 (0.89 to 0.90) | 0.68 (0.61 to 0.71) | 0.60 (0.60 to 0.60) |
         | 36 | 0.82 (0.81 to 0.83) | 0.89 (0.89 to 0.90) | 0.91 (0.89 to 0.93) | 0.57 (0.56 to 0.57) |
 
-        **I was wrong about five.** They are far behind nine. And 36 are not as good as 16: more is found twice, and
-        suppressed both are alike. So more neighbours stand around each digit, and more of them name it.
+        **I was wrong about five.** They are far behind nine. And 36 are not as good as 16: there are more duplicates,
+        and after NMS the two are alike. So more queries stand around each digit, and more of them report it.
 
-        **So.** I would take nine or sixteen. That a query is a place fits with this, but it is not shown: five queries
-        also have a coarser grid of anchors, and so must move their boxes further.
+        **Conclusion.** I would take nine or sixteen. The result fits the idea that a query is a position, but it does
+        not prove it: five queries also have a coarser grid of anchors, and so must move their boxes further.
 
-        **What would change my mind.** Five queries whose anchors were learned with nine, or scenes of at most one digit
-        in each part of the canvas: if five were as good as nine there, places would be the reason.
+        **What would change my mind.** Five queries whose anchors were learned with nine, or scenes with at most one
+        digit in each part of the canvas: if five were as good as nine there, positions would be the reason.
 
-        **What is not shown.** Longer training, after which duplicates may go, and queries without anchors.
+        **What this does not show.** Longer training, after which duplicates may disappear, and queries without anchors.
     """,
 )
 INVESTIGATIONS = [COUNT]

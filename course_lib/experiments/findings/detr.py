@@ -1,4 +1,4 @@
-"""Lesson 10, what the records show: matching against fixed orders, DETR and a heat map, what suppression adds."""
+"""Lesson 10, what the records show: matching against fixed orders, DETR and a heat map, what NMS adds."""
 
 from course_lib.experiments import detr, detr_laboratory, finding, recorded
 from course_lib.experiments.runs import Runs
@@ -19,7 +19,7 @@ def _order(order):
 
 
 @finding(
-    "Trained with matching, AP50 is at least 0.3 higher than with the objects in order from left to right",
+    "With matching, AP50 of the boxes is at least 0.3 higher than with the objects sorted from left to right",
     chance=NOTHING,
 )
 def matching_beats_left_to_right():
@@ -27,7 +27,8 @@ def matching_beats_left_to_right():
 
 
 @finding(
-    "With the objects from left to right, AP50 is at least 0.2 higher than in the order of the list", chance=NOTHING
+    "With the objects sorted from left to right, AP50 of the boxes is at least 0.2 higher than in list order",
+    chance=NOTHING,
 )
 def an_order_beats_none():
     return _order("left to right") - _order("as listed"), ">=", 0.2
@@ -35,7 +36,7 @@ def an_order_beats_none():
 
 @finding(
     "At least 0.08 more of a query's attention lies in the box of its object than in the same box of another scene, "
-    "and at least 0.75 times as much lies there in any scene",
+    "where still at least 0.75 times as much lies in it",
     chance=0.09,
 )
 def queries_attend_to_regions():
@@ -44,14 +45,17 @@ def queries_attend_to_regions():
     return here - elsewhere, ">=", 0.08, elsewhere / here, ">=", 0.75
 
 
-@finding("With as many parameters and 300 steps, the heat map is ahead of DETR by at least 0.01 AP50", chance=NOTHING)
+@finding(
+    "With as many parameters and 300 steps, the heat map is at least 0.01 AP50 ahead, with NMS and without",
+    chance=NOTHING,
+)
 def heat_map_is_ahead():
     ahead = [_ap(key, "HeatMap") - _ap(key) for key in ("AP50", "AP50 suppressed")]
     return ahead[0], ">=", 0.01, ahead[1], ">=", 0.01
 
 
 @finding(
-    "After 300 steps suppression adds at least 0.03 to DETR's AP50, no less than to the heat map's",
+    "After 300 steps NMS adds at least 0.03 to DETR's AP50, no less than to the heat map's",
     chance=NOTHING,
     at_least=4,
 )
@@ -59,13 +63,13 @@ def suppression_helps_early():
     return _added(), ">=", 0.03, _added() - _added("HeatMap"), ">=", 0
 
 
-@finding("At AP75 suppression adds at most 0.015 to DETR, at least 0.02 less than at AP50", chance=NOTHING)
+@finding("At AP75 NMS adds at most 0.015 to DETR, at least 0.02 less than at AP50", chance=NOTHING)
 def suppression_adds_nothing_at_75():
     at_75 = _ap("AP75 suppressed") - _ap("AP75")
     return at_75, "<=", 0.015, _added() - at_75, ">=", 0.02
 
 
-@finding("After 900 steps suppression adds at least 0.02 less to DETR's AP50 than after 300", chance=NOTHING)
+@finding("After 900 steps NMS adds at least 0.02 less to DETR's AP50 than after 300", chance=NOTHING)
 def suppression_helps_less_later():
     longer = recorded(detr.longer)
     later = longer.numbers("AP50 suppressed") - longer.numbers("AP50")
@@ -73,14 +77,14 @@ def suppression_helps_less_later():
 
 
 @finding(
-    "On plain scenes DETR without self-attention is within 0.05 AP50 of DETR, and at least at 0.75", chance=NOTHING
+    "On plain scenes DETR without self-attention is within 0.05 AP50 of DETR, and reaches at least 0.75", chance=NOTHING
 )
 def self_attention_is_not_needed_on_plain_scenes():
     without = recorded(detr.looks).numbers("AP50", look=False, crowded=False)
     return abs(_ap() - without), "<=", 0.05, without, ">=", 0.75
 
 
-@finding('Suppression adds at least 0.03 more where "no object" weighs 0.03 than where it weighs 0.3', chance=NOTHING)
+@finding('NMS adds at least 0.03 more AP50 if "no object" has weight 0.03 than if it has weight 0.3', chance=NOTHING)
 def a_light_nothing_needs_suppression():
     weighed = recorded(detr.nothings)
     light, heavy = (
@@ -89,7 +93,7 @@ def a_light_nothing_needs_suppression():
     return light - heavy, ">=", 0.03
 
 
-@finding('Where "no object" weighs 1, AP50 is at least 0.4 lower than at 0.1', chance=NOTHING)
+@finding('If "no object" has weight 1, AP50 is at least 0.4 lower than with weight 0.1', chance=NOTHING)
 def a_heavy_nothing_finds_little():
     return _ap() - recorded(detr.nothings).numbers("AP50", nothing=1.0), ">=", 0.4
 
@@ -109,20 +113,20 @@ def denoising_speeds_it_up():
     return recorded(detr_laboratory.denoised).numbers("AP50") - _ap(), ">=", 0.01
 
 
-@finding("Nine queries reach at least 0.08 AP50 more than five, and five 0.08 more than three", chance=NOTHING)
+@finding("Nine queries reach at least 0.08 AP50 more than five, and five reach 0.08 more than three", chance=NOTHING)
 def few_queries_find_less():
     three, five, nine = (recorded(detr.counts).numbers("AP50", queries=n) for n in (3, 5, 9))
     return nine - five, ">=", 0.08, five - three, ">=", 0.08
 
 
-@finding("Trained and tested on crowded scenes, self-attention adds at least 0.02 AP50", chance=NOTHING)
+@finding("In training and test on crowded scenes, self-attention adds at least 0.02 AP50", chance=NOTHING)
 def self_attention_helps_in_crowds():
     without = recorded(detr.looks).numbers("crowded AP50", look=False, crowded=True)
     return _ap("crowded AP50", crowded=True) - without, ">=", 0.02
 
 
 @finding(
-    "Trained and tested on crowded scenes, suppression adds at least 0.04 more to DETR than to the heat map",
+    "In training and test on crowded scenes, NMS adds at least 0.04 more AP50 to DETR than to the heat map",
     chance=NOTHING,
 )
 def crowds_need_suppression():
