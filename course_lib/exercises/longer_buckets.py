@@ -1,4 +1,4 @@
-"""Lesson 17, a round of hashing, the way back through a reversible layer, and attention as a state that is written."""
+"""Lesson 17, a round of hashing, the inverse of a reversible layer, and attention as a recurrent state."""
 
 from functools import partial
 
@@ -12,12 +12,12 @@ LESSON = "longer"
 
 
 def my_hash_round(x, turns):
-    sides = x @ turns  # (T, n / 2): how far x goes in each drawn direction
+    sides = x @ turns  # (T, n / 2): how far x reaches in each random direction
     return torch.cat([sides, -sides], dim=-1).argmax(dim=-1)  # (T,)
 
 
 def vectors(T=60, d=5, half=4, dtype=torch.float64):
-    """Vectors (T, d), and half as many drawn directions as buckets, (d, n / 2)."""
+    """Vectors (T, d), and half as many random directions as buckets, (d, n / 2)."""
     return torch.randn(T, d).to(dtype), torch.randn(d, half).to(dtype)
 
 
@@ -25,19 +25,19 @@ HASH_ROUND = Exercise(
     lesson=LESSON,
     title="One round of hashing",
     solution=my_hash_round,
-    returns="the bucket of each vector, whole numbers (T,)",
+    returns="the bucket of each vector, integers (T,)",
     cases=(
         Case(
             vectors,
             narrowed(
                 (
                     lambda given: (given["x"][:, :1], given["turns"][:1, :1].abs()),
-                    "With one direction and one number a vector it is wrong already: bucket 0 where x is above 0, and "
-                    "bucket 1 where it is below.",
+                    "With one direction and one number per vector it is wrong already: bucket 0 where x is above 0, "
+                    "and bucket 1 where it is below.",
                 ),
                 (
                     lambda given: (given["x"], given["turns"][:, :1]),
-                    "With one number a vector it is right, with several it is wrong: x @ turns.",
+                    "With one number per vector it is right, with several it is wrong: x @ turns.",
                 ),
                 otherwise="With one direction it is right, with several it is wrong: the largest of n / 2 numbers and "
                 "of the same with the other sign, in this order.",
@@ -49,46 +49,46 @@ HASH_ROUND = Exercise(
         Case(lambda: vectors(dtype=torch.float32), SINGLE),
     ),
     hints=(
-        "How far does each vector go in each of the drawn directions? These are T times n / 2 numbers.",
-        "sides = x @ turns. A direction has an opposite: how far does x go there?",
+        "How far does each vector reach in each of the random directions? These are T times n / 2 numbers.",
+        "sides = x @ turns. Every direction has an opposite. How far does x reach there?",
         "torch.cat([sides, -sides], dim=-1) is (T, n), a number for each bucket.",
-        ".argmax(dim=-1) is the place of the largest number in each row.",
+        ".argmax(dim=-1) is the index of the largest number in each row.",
     ),
     mistakes=slips("""
         torch.cat([sides, -sides], dim=-1) -> sides
-            You left out the opposites: vectors that point away from all directions get a bucket that says nothing.
+            You left out the opposites. Vectors that point away from all directions get a bucket that says nothing.
         torch.cat([sides, -sides], dim=-1) -> sides.abs()
-            By .abs(), or by % at the end, a vector and its opposite share a bucket, and their product is as low as it
-            can be. They are two buckets: [sides, -sides].
+            By .abs(), or by % at the end, a vector and its opposite share a bucket, although their product is as low as
+            it can be. They are two buckets: [sides, -sides].
         [sides, -sides] -> [-sides, sides]
-            You name the opposite of the nearest direction. Are the opposites first in yours, or is it argmin? Buckets 0
-            to n / 2 - 1 are the directions as they were drawn, and the largest number decides.
+            You return the opposite of the nearest direction. Do you put the opposites first, or take argmin? Buckets 0
+            to n / 2 - 1 are the directions as they are given, and the largest number decides.
         torch.cat([sides, -sides], dim=-1) -> torch.stack([sides, -sides], dim=-1).flatten(-2)
             You put each opposite behind its direction. All opposites stand behind all directions.
         torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> (sides > 0).long() @ 2 ** torch.arange(turns.shape[1])
-            Your bucket is made of signs, one bit a direction. That is another hash. Here the largest number decides.
+            Your bucket is made of signs, one bit per direction. That is another hash. Here the largest number decides.
         torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> (sides > 0).sum(dim=-1)
-            You count the directions in which a vector goes. Which one is the nearest?
+            You count the directions in which a vector points. Which one is the nearest?
         torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1).softmax(dim=-1)
-            Those are probabilities, (T, n). The number of one bucket is asked for: argmax.
+            Those are probabilities, (T, n). Return the number of one bucket: argmax.
         torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1).amax(dim=-1)
-            That is how far the vector goes there. Asked is which bucket it is: argmax.
+            That is how far the vector reaches in its direction. Return which bucket it is: argmax.
         torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1)
-            Those are n numbers for each vector. The place of the largest is asked for.
+            Those are n numbers for each vector. Return the index of the largest.
         torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1).argsort(dim=-1)
-            Those are all buckets in an order. One is asked for.
+            Those are all buckets in order. Return one of them.
         torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=0).argmax(dim=0)
-            You ask each direction for its nearest vector. Each vector is asked for its direction.
+            You find the nearest vector for each direction. Find the direction for each vector.
         .argmax(dim=-1) -> .argmax(dim=-1) + 1
             You count buckets from 1. The first is 0.
         .argmax(dim=-1) -> .argmax(dim=-1, keepdim=True)
             Yours is (T, 1). Leave out keepdim.
         .argmax(dim=-1) -> .argmax(dim=-1).to(x)
-            Your buckets are floats. They are whole numbers, as argmax gives them.
+            Your buckets are floats. They should be integers, as argmax gives them.
         x @ turns -> (x - x.mean(dim=0)) @ turns
-            You take the mean away first. Then it hangs on the other vectors where one of them lies.
+            You subtract the mean first. Then the bucket of one vector depends on the other vectors.
         x @ turns -> x @ (turns / turns.norm(dim=0))
-            You made the drawn directions equally long. Nothing was said of that: x @ turns, as they are.
+            You made the random directions equally long. That was not asked for: x @ turns, as they are.
     """),
 )
 
@@ -100,7 +100,7 @@ def my_reversed_step(f, g, y_1, y_2):
 
 
 def streams(B=2, T=3, D=4, dtype=torch.float64):
-    """Two matrices and their shifts, (D + 1, D), for f and for g, and two streams (B, T, D)."""
+    """Two matrices and their biases, (D + 1, D), for f and for g, and two streams (B, T, D)."""
     shapes = (D + 1, D), (D + 1, D), (B, T, D), (B, T, D)
     return tuple(torch.randn(*shape).to(dtype) for shape in shapes)
 
@@ -119,15 +119,15 @@ def which_stream(answer, solution, arguments):
     """Which of the two is wrong."""
     (_, second), (_, right) = (undone(one, *fresh(arguments)) for one in (answer, solution))
     if not same(second, right):
-        return "x_2 is wrong. It comes first, for all that it needs is known: y_2 = x_2 + g(y_1)."
+        return "x_2 is wrong. It comes first, because all that it needs is known: y_2 = x_2 + g(y_1)."
     return "x_2 is right, x_1 is wrong: y_1 = x_1 + f(x_2), and x_2 is the one that was just found."
 
 
 REVERSED_STEP = Exercise(
     lesson=LESSON,
-    title="A layer, back again",
+    title="Undo a reversible layer",
     solution=my_reversed_step,
-    returns="what the layer had read, x_1 and x_2, each of the shape of y_1",
+    returns="the layer's inputs, x_1 and x_2, each of the shape of y_1",
     cases=(
         Case(streams, which_stream, undone),
         Case(lambda: streams(1, 1, 1), OTHER_SIZES, undone),
@@ -143,33 +143,33 @@ REVERSED_STEP = Exercise(
     ),
     mistakes=slips("""
         y_1 - f(x_2) -> y_1 - f(y_2)
-            You put y_2 into f. Forward f read x_2: find that first, and use it.
+            You put y_2 into f. Forward, f read x_2: find that first, and use it.
         x_2 = y_2 - g(y_1) -> x_2 = y_2 - g(y_1 - f(y_2))
         x_1 = y_1 - f(x_2) -> x_1 = y_1 - f(y_2)
             You undo the first line first. What was done last is undone first: x_2, then x_1.
         return x_1, x_2 -> return x_1, y_2 - g(x_1)
-            You put x_1 into g. Forward g read y_1, which is known.
+            You put x_1 into g. Forward, g read y_1, which is known.
         y_2 - g(y_1) -> y_2 - g(y_2)
         y_1 - f(x_2) -> y_1 - f(y_1)
-            Each of your streams is undone by itself. Each was changed by the other one.
+            You undo each stream by itself. Each was changed by the other one.
         y_2 - g(y_1) -> y_2 + g(y_1)
         y_1 - f(x_2) -> y_1 + f(x_2)
-            You add. What was added forward is taken away again.
+            You add. What was added forward has to be subtracted again.
         y_1 - f(x_2) -> y_1 + f(x_2)
-            You add f. What was added forward is taken away again.
+            You add f. What was added forward has to be subtracted again.
         y_2 - g(y_1) -> y_2 + g(y_1)
-            You add g. What was added forward is taken away again.
+            You add g. What was added forward has to be subtracted again.
         y_2 - g(y_1) -> g(y_1) - y_2
         y_1 - f(x_2) -> f(x_2) - y_1
             Your differences are the wrong way round: y_2 - g(y_1).
         x_2 = y_2 - g(y_1) -> x_1 = y_1 + f(y_2)
         x_1 = y_1 - f(x_2) -> x_2 = y_2 + g(x_1)
-            You go forward once more. What is asked for is the way back.
+            You go forward once more. The exercise asks for the inverse.
         return x_1, x_2 -> return x_2, x_1
-            You exchanged the two: x_1 comes first.
+            You swapped the two: x_1 comes first.
         g(y_1) -> f(y_1)
         f(x_2) -> g(x_2)
-            You exchanged the two functions: g changed the second stream, f the first.
+            You swapped the two functions: g changed the second stream, f the first.
         x_1 = y_1 - f(x_2) -> x_1 = y_1
             You left the first stream as it was: f(x_2) was added to it.
         x_2 = y_2 - g(y_1) -> x_2 = y_2
@@ -177,24 +177,24 @@ REVERSED_STEP = Exercise(
         return x_1, x_2 -> return y_1, y_2
             You return what came in.
         return x_1, x_2 -> return f(x_2), g(y_1)
-            Those are what was added. Take it away from y_1 and y_2.
+            Those are the terms that were added. Subtract them from y_1 and y_2.
         return x_1, x_2 -> return x_1
-            You return the first stream alone. Both are asked for.
+            You return only the first stream. Return both.
         return x_1, x_2 -> return x_1 + x_2
-            You add the two streams up. Two are asked for, or the layer before cannot be undone.
+            You add the two streams up. Return both of them, or the layer before cannot be undone.
     """),
 )
 
 
 def my_linear_step(S, z, q, k, v):
-    S = S + k[:, :, None] * v[:, None, :]  # (B, d, d_v): it is written first
+    S = S + k[:, :, None] * v[:, None, :]  # (B, d, d_v): write first
     z = z + k  # (B, d)
     out = (q[:, None, :] @ S).squeeze(1) / (q * z).sum(dim=1, keepdim=True)  # (B, d_v)
     return out, S, z
 
 
 def states(B=3, d=4, d_v=6, written=True, dtype=torch.float64):
-    """A state (B, d, d_v) and its sum (B, d), then q, k (B, d), above 0.5, and v (B, d_v)."""
+    """A state (B, d, d_v) and its sum (B, d), then q, k (B, d), above 0, and v (B, d_v)."""
     S, z, q, k, v = (
         torch.randn(B, d, d_v),
         3 * torch.rand(B, d),
@@ -202,25 +202,26 @@ def states(B=3, d=4, d_v=6, written=True, dtype=torch.float64):
         torch.rand(B, d),
         torch.randn(B, d_v),
     )
-    return tuple(part.to(dtype) for part in (S * written, z * written, q + 0.5, k + 0.5, v))
+    small = 1.0 if written else 0.2  # at the first position q z is far below 1
+    return tuple(part.to(dtype) for part in (S * written, z * written, small * (q + 0.5), small * (k + 0.5), v))
 
 
 def which_of_three(answer, solution, arguments):
     """Which of the three is wrong."""
     (out, S, z), (right, written, total) = (one(*fresh(arguments)) for one in (answer, solution))
     if not same(S, written):
-        return "S is wrong: to each number of S, in row i and column j, k_i v_j is added."
+        return "S is wrong: k_i v_j is added to the number in row i and column j."
     if not same(z, total):
         return "S is right. z is wrong: it is the sum of all keys so far, this one among them."
-    return "S and z are right. What is read is wrong: q S over q z, with this place's pair in them already."
+    return "S and z are right. What is read is wrong: q S over q z, with this position's pair in them already."
 
 
-about = partial(Case, tolerance=1e-4)  # who adds a millionth to q z, against 0 / 0, is right
+about = partial(Case, tolerance=1e-4)  # adding a millionth to q z, against 0 / 0, is right
 
 
 LINEAR_STEP = Exercise(
     lesson=LESSON,
-    title="Attention as a state",
+    title="Attention as a recurrent state",
     solution=my_linear_step,
     returns="what is read, (B, d_v), the state, (B, d, d_v), and the sum of keys, (B, d)",
     cases=(
@@ -230,7 +231,7 @@ LINEAR_STEP = Exercise(
         about(lambda: states(2, 3, 3), which_of_three),
         about(
             lambda: states(2, 3, 4, False),
-            "At the first place, with nothing written before, out is v. There it is wrong.",
+            "At the first position, with nothing written before, out is v. There it is wrong.",
         ),
         about(states, NO_GRADIENT, pulled),
         about(lambda: states(dtype=torch.float32), SINGLE),
@@ -238,41 +239,42 @@ LINEAR_STEP = Exercise(
     hints=(
         "Three lines: write the pair into S, add the key to z, read with the query. In this order.",
         "k[:, :, None] is (B, d, 1), v[:, None, :] is (B, 1, d_v). Their product is (B, d, d_v): k_i v_j.",
-        "q[:, None, :] @ S is (B, 1, d_v). Take the 1 away by .squeeze(1).",
+        "q[:, None, :] @ S is (B, 1, d_v). Remove the 1 by .squeeze(1).",
         "q z is one number for each row of the batch: (q * z).sum(dim=1, keepdim=True). Divide by it.",
     ),
     mistakes=slips("""
         out = (q[:, None, :] @ S) -> out = (q[:, None, :] @ (S - k[:, :, None] * v[:, None, :]))
         (q * z) -> (q * (z - k))
-            You read before you write, so this place does not see itself. (At the first place that is 0 / 0.)
+            You read before you write, so this position does not attend to itself. (At the first position that is 0 /
+            0.)
         (q[:, None, :] @ S) -> (q[:, None, :] @ (S - k[:, :, None] * v[:, None, :]))
-            You read the old S and divide by the new z. Both have this place's pair in them.
+            You read the old S and divide by the new z. Both must contain this position's pair.
         (q * z) -> (q * (z - k))
-            You read the new S and divide by the old z. Both have this place's pair in them.
+            You read the new S and divide by the old z. Both must contain this position's pair.
         / (q * z).sum(dim=1, keepdim=True) -> + 0
-            You forgot to divide by q z. Without it the result grows with every place that is written.
+            You forgot to divide by q z. Without it the result grows with every position that is written.
         / (q * z).sum(dim=1, keepdim=True) -> * (q * z).sum(dim=1, keepdim=True)
-            You multiply by q z. Divide by it: then the weights of all places add up to 1.
+            You multiply by q z. Divide by it, so that the weights of all positions add up to 1.
         / (q * z).sum(dim=1, keepdim=True) -> / (q * k).sum(dim=1, keepdim=True)
-            You divide by q k. It is the sum over all keys so far: q z.
+            You divide by q k. It should be the sum over all keys so far: q z.
         / (q * z).sum(dim=1, keepdim=True) -> / z.sum(dim=1, keepdim=True)
-            You divide by the sum of z. How much of it counts hangs on the query: q z.
+            You divide by the sum of z. How much of each number counts depends on the query: q z.
         / (q * z).sum(dim=1, keepdim=True) -> / k.sum(dim=1, keepdim=True)
-            You divide by the sum of k. What was written before counts too, and by how much hangs on the query: q z.
+            You divide by the sum of k. What was written before counts, too, and how much depends on the query: q z.
         / (q * z).sum(dim=1, keepdim=True) -> / q.sum(dim=1, keepdim=True)
-            You divide by the sum of q. It is q z: all weights that the query gives.
+            You divide by the sum of q. It should be q z: the sum of all weights for this query.
         / (q * z).sum(dim=1, keepdim=True) -> / q.shape[1] ** 0.5
-            You divide by the root of d. That belongs before a softmax, and there is none. It is q z.
+            You divide by the root of d. That belongs before a softmax, and there is none. Divide by q z.
         / (q * z).sum(dim=1, keepdim=True) -> / (q * z).sum()
             You divide by one number for the whole batch. Each row has its own: dim=1.
         z = z + k -> z = z
-            z is as it was: this place's key is added to it.
+            You left z as it was. This position's key is added to it.
         z = z + k -> z = k
-            You forget the keys that were written before: z + k.
+            You dropped the keys that were written before: z + k.
         S = S + k -> S = k
-            You forget what was written before: it is added to S.
+            You dropped what was written before. The new pair is added to S.
         k[:, :, None] * v[:, None, :] -> (k[:, :, None] * v[:, None, :]) / k.sum(dim=1)[:, None, None]
-            You divide what is written. It is written as it is, and divided when it is read.
+            You divide what is written. Write it as it is, and divide when you read.
         k[:, :, None] * v[:, None, :] -> q[:, :, None] * v[:, None, :]
             You write with the query. A value is written with its key, and read with a query.
         q[:, None, :] @ S -> k[:, None, :] @ S
@@ -280,14 +282,14 @@ LINEAR_STEP = Exercise(
         k[:, :, None] * v[:, None, :] -> (v[:, :, None] * k[:, None, :]).reshape(S.shape)
             Your outer product is the wrong way round. Rows of S are for keys, columns for values: k_i v_j.
         S + k -> S - k
-            You take the pair away. It is added.
+            You subtract the pair. Add it.
         return out, S, z -> return out, S
-            You return two of the three. The next place needs z too.
+            You return two of the three. The next position needs z, too.
         return out, S, z -> return S, z, out
             What is read comes first, then S, then z.
         .squeeze(1) -> + 0
         keepdim=True) -> keepdim=True)[:, None]
-            What you read is (B, 1, d_v): take the 1 away by .squeeze(1).
+            What you read is (B, 1, d_v): remove the 1 by .squeeze(1).
     """),
 )
 

@@ -1,4 +1,4 @@
-"""Lesson 17, a memory to mend: it lets gradients through, so each segment costs more than it should.
+"""Lesson 17, a memory to fix: it lets gradients through, so each segment costs more than it should.
 
 The notebook holds the broken function word for word, under the name of its exercise.
 """
@@ -32,7 +32,7 @@ def mended_segments(model, segments):
     memory, losses = None, []
     for x, y in segments:
         logits, memory = model(x, memory)
-        memory = tuple(states.detach() for states in memory)  # behind this segment they are constants
+        memory = tuple(states.detach() for states in memory)  # for the next segment they are constants
         loss = F.cross_entropy(logits.flatten(0, 1), y.flatten()) / len(segments)
         loss.backward()
         losses.append(loss.detach())
@@ -40,7 +40,7 @@ def mended_segments(model, segments):
 
 
 def text(n=4, B=2, S=3, M=5, L=2, V=6, D=4, dtype=torch.float64):
-    """A text in n segments, (n, 2, B, S), a table (V, D) and a matrix a layer (L, D, D), and places of memory."""
+    """A text in n segments, (n, 2, B, S), a table (V, D), a matrix per layer (L, D, D), and positions of memory."""
     ids = torch.randint(V, (B, n * S + 1))
     cut = torch.stack([ids[:, :-1], ids[:, 1:]]).unflatten(-1, (n, S))  # (2, B, n, S)
     return cut.permute(2, 0, 1, 3), torch.randn(V, D).to(dtype), torch.randn(L, D, D).to(dtype), M
@@ -53,7 +53,7 @@ def loud_text():
 
 
 def reader(table, weights, places, passed):
-    """Layers that look at the mean of what lies before. They remember it as it is, with its way back.
+    """Layers that read the mean of what lies before. They remember it as it is, with its graph.
 
     `passed` gets a number for each segment that is read: how often a gradient comes by it.
     """
@@ -96,12 +96,12 @@ def where_it_runs(answer, solution, arguments):
     mine, right = (read_through(one, *fresh(arguments))[2] for one in (answer, solution))
     if mine != right:
         return (
-            f"The loss is right. A gradient comes by the segments {', '.join(map(str, mine))} times, in the order of "
-            "the text. Once by each is enough."
+            f"The loss is right. A gradient passes through the segments {', '.join(map(str, mine))} times, in the "
+            "order of the text. Once through each is enough."
         )
     return (
-        "The loss is right, and a gradient comes by each segment once. The gradients themselves are not right: each "
-        "segment's loss goes back through its own segment, and no farther."
+        "The loss is right, and a gradient passes through each segment once. The gradients themselves are not right: "
+        "each segment's loss goes back through its own segment, and no further."
     )
 
 
@@ -111,7 +111,11 @@ SEGMENTS = Exercise(
     solution=mended_segments,
     returns="the mean loss, one number",
     cases=(
-        Case(text, "The loss is wrong. That was right: a mean over segments, each read behind its memory.", loss_alone),
+        Case(
+            text,
+            "The loss is wrong. It was right before: a mean over segments, each read behind its memory.",
+            loss_alone,
+        ),
         Case(text, where_it_runs, way_back),
         Case(lambda: text(7, 1, 2, 9, 3), where_it_runs, way_back),
         Case(lambda: text(1), "A text of one segment is wrong: there is nothing to remember yet.", way_back),
@@ -121,8 +125,8 @@ SEGMENTS = Exercise(
     ),
     stub=broken_segments,
     hints=(
-        "Measure the seconds of each turn of the loop. They grow, though all segments are of one length. Why?",
-        "What is the memory's `grad_fn`? And what does `retain_graph` keep?",
+        "Measure the seconds per segment. They grow, although all segments have the same length. Why?",
+        "What is the memory's `grad_fn`? And what does `retain_graph` store?",
         "Without retain_graph PyTorch says: backward through the graph a second time. Which graph is that?",
         "After each segment: memory = tuple(states.detach() for states in memory). Then nothing has to be retained.",
     ),
@@ -130,46 +134,46 @@ SEGMENTS = Exercise(
         memory = tuple(states.detach() for states in memory) -> pass
         loss.backward() -> loss.backward(retain_graph=True)
             The bug is still there: the memory knows how it was made, so each loss goes back to the beginning of the
-            text, and all of that has to be kept. (Farther than layers and memory reach the gradient is 0, and is
-            computed all the same.) The loss falls as it should, or faster: look at the seconds of each segment. A
-            .clone() is a copy with the same way back.
+            text, and all of that has to be stored. (Further than layers and memory reach, the gradient is 0, and is
+            computed all the same.) The loss falls as it should, or faster, so look at the seconds per segment. A
+            .clone() is a copy with the same graph behind it.
         memory = tuple(states.detach() for states in memory) -> pass
-            This stops at the second segment. (If PyTorch says "backward through the graph a second time": the graph is
-            that of the segment before, and the memory leads into it. Cut it there.)
+            This stops at the second segment. (If PyTorch says "backward through the graph a second time", it means the
+            graph of the segment before, into which the memory leads. Cut it there.)
         memory = tuple(states.detach() for states in memory) -> memory = (memory[0].detach(), *memory[1:])
         loss.backward() -> loss.backward(retain_graph=True)
-            You detach the first layer's memory alone. Each layer has one.
+            You detach only the first layer's memory. Each layer has one.
         memory = tuple(states.detach() for states in memory) -> memory = (*memory[:-1], memory[-1].detach())
         loss.backward() -> loss.backward(retain_graph=True)
-            You detach the last layer's memory alone. Each layer has one.
+            You detach only the last layer's memory. Each layer has one.
         memory = tuple(states.detach() for states in memory) -> pass
         loss.backward() -> pass
         losses.append(loss.detach()) -> losses.append(loss)
         return torch.stack(losses).sum() -> total = torch.stack(losses).sum(); total.backward(); return total.detach()
-            You go back once, at the end. Then the gradient runs through the whole text, and all of it is kept until
-            then. A book is too long for that: detach the memory.
+            You call backward() once, at the end. Then the gradient runs through the whole text, all of which is stored
+            until then. A book is too long for that: detach the memory.
         memory = tuple(states.detach() for states in memory) -> memory = None
-            You throw the memory away: each segment is read alone. Keep its numbers, and cut its way back.
+            You throw the memory away, so each segment is read alone. Keep its values, and cut its graph.
         memory = tuple(states.detach() for states in memory) -> memory = tuple(0 * states.detach() for states in memory)
-            You made the memory zeros. It keeps its numbers.
+            You set the memory to zero. Keep its values.
         memory = tuple(states.detach() for states in memory) -> memory = tuple(s.detach()[:, -1:] for s in memory)
-            You remember the last place alone. All that the model hands out is remembered.
+            You remember only the last position. Keep all that the model returns.
         memory = tuple(states.detach() for states in memory) -> memory = tuple(memory[-1].detach() for states in memory)
-            You hand the last layer's states to all layers. Each remembers what it has read itself.
+            You give the last layer's states to all layers. Each layer remembers what it has read itself.
         memory = model(x, memory) -> memory = model(x, memory)[0], memory or model(x, memory)[1]
-            Your memory stays with the first segment. It moves on with the text.
+            Your memory stays with the first segment. It should move on with the text.
         loss.backward() -> loss.backward() if y is segments[-1][1] else None
-            Only the last segment's gradient is left. Those of all segments are added up.
+            Only the last segment's gradient is left. Add up those of all segments.
         loss.backward() -> pass
-            Nothing is learned in yours: no gradient reaches the weights.
+            Nothing is trained in your version: no gradient reaches the weights.
         loss.backward() -> (loss * len(segments)).backward()
-            The gradient is that of the sum over segments. The loss is their mean.
+            Your gradient is that of the sum over segments. The loss is their mean.
         return torch.stack(losses).sum() -> return torch.stack(losses).mean()
-            Each loss is divided by the number of segments already. Add them up.
+            Each loss is already divided by the number of segments. Add them up.
         return torch.stack(losses).sum() -> return losses[-1] * len(segments)
-            You return the loss of the last segment. The mean over all of them is asked for.
+            You return the loss of the last segment. Return the mean over all of them.
         return torch.stack(losses).sum() -> return torch.stack(losses)
-            You return a number for each segment. One is asked for.
+            You return a number for each segment. Return one.
     """),
 )
 

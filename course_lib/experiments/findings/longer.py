@@ -1,4 +1,4 @@
-"""Lesson 17, what the records show: what a layer costs, which readers answer, and what a memory is worth."""
+"""Lesson 17, what the records show: what a layer costs, which readers recall, and what a memory is worth."""
 
 from course_lib.experiments import finding, longer, longer_controls, recorded
 from course_lib.experiments.runs import most_of
@@ -14,14 +14,14 @@ def _bits(how, trained):
     return recorded(longer.memory).numbers("bits", how, trained=trained)
 
 
-@finding("Full attention takes more than 40 times as long on a row that is 8 times as long", chance=1.0)
+@finding("Full attention takes more than 40 times as long for a sequence that is 8 times as long", chance=1.0)
 def eight_times_the_length():
     cost = recorded(longer.cost)
     return cost.numbers("full", "4096") / cost.numbers("full", "512"), ">=", 40
 
 
 @finding(
-    "With 16 global positions, three times the training more than doubles the pairs that are answered", chance=GUESS
+    "With 16 global tokens, three times the training more than doubles the share of 16 pairs recalled", chance=GUESS
 )
 def global_positions_need_training():
     trained_longer = recorded(longer_controls.sixteen_for_longer).numbers("right", "16")
@@ -29,8 +29,8 @@ def global_positions_need_training():
 
 
 @finding(
-    "Trained with a memory, a reader with absolute positions needs at least 0.4 bits per character more than one with "
-    "relative positions",
+    "When both are trained with a memory, a reader with absolute positions needs at least 0.4 bits per character more "
+    "than one with relative positions",
     chance=6.0,
 )
 def a_memory_needs_relative_positions():
@@ -38,8 +38,8 @@ def a_memory_needs_relative_positions():
 
 
 @finding(
-    "For a reader that was trained on 128 characters, what lies more than 64 characters back changes the bits by less "
-    "than 0.01",
+    "For a reader trained on 128 characters, masking what lies more than 64 characters back changes the bits per "
+    "character by less than 0.01",
     chance=6.0,
 )
 def far_characters_are_worth_little():
@@ -55,13 +55,14 @@ def reversible_steps_cost_less_than_double():
 
 
 @finding(
-    "With 32 pairs every linear reader answers fewer than every reader with full attention, by 8 points", chance=GUESS
+    "With 32 pairs, every linear reader is at least 8 points less accurate than every reader with full attention",
+    chance=GUESS,
 )
 def linear_readers_lose_pairs():
     best = most_of(*(_right(kind, 32) for kind in ("linear", "linear, 1 head", "linear, 16 heads")))
     return _right("full", 32) - best, ">=", 0.08
 
 
-@finding("With 16 pairs, heads of width 4 answer at least 30 points fewer than heads of width 16", chance=GUESS)
+@finding("With 16 pairs, heads of width 4 are at least 30 points less accurate than heads of width 16", chance=GUESS)
 def narrow_heads_lose_pairs():
     return _right("linear", 16) - _right("linear, 16 heads", 16), ">=", 0.3
