@@ -1,7 +1,7 @@
-"""Lesson 13, span corruption: spans give way to sentinels, the text is put together again, and numbers to mend.
+"""Lesson 13, span corruption: spans are replaced by sentinels, the text is put back together, a bug in the numbering.
 
-The notebook holds the broken function word for word, under the name of its exercise. How a task is asked is in
-`text_to_text_tasks.py`, what is asked of the reader in `text_to_text_questions.py`.
+The notebook holds the broken function word for word, under the name of its exercise. The prefix, the language token
+and the loss are in `text_to_text_tasks.py`, the quiz and the open question in `text_to_text_questions.py`.
 """
 
 import random
@@ -14,7 +14,7 @@ from course_lib.exercises.slips import slips
 
 SENTINELS = list(range(100, 120))
 SCATTERED = [70, 2, 60, 1, 65, 0, 75, 3]  # some below the ids of a text, some above, in no order
-ANY_IDS = "Sentinels may be any ids in any order (T5's count down), and yours are wrong here: span k gets sentinels[k]."
+ANY_IDS = "Sentinels may be any ids in any order (T5's count down). Yours are wrong here: span k gets sentinels[k]."
 
 
 def my_corrupted(tokens, spans, sentinels):
@@ -32,7 +32,7 @@ def chance():
 
 
 def text(n=14, n_spans=3, ends=False, sentinels=SENTINELS):
-    """Ids, hidden spans (start, end) with something between them, and sentinels; ends: the last span ends the text."""
+    """Ids, spans (start, end) with something between them, and sentinels; ends: the last span ends the text."""
     draw = chance()
     borders = sorted(draw.sample(range(1, n), 2 * n_spans))
     borders[-1:] = [n] if ends and borders else borders[-1:]
@@ -50,59 +50,59 @@ CORRUPTED = Exercise(
             narrowed(
                 (
                     lambda given: (given["tokens"], [], given["sentinels"]),
-                    "With no span at all it is wrong: the source is the text, the target the first sentinel alone.",
+                    "It is wrong without any span: the source is the text, and the target is the first sentinel.",
                 ),
                 (
                     lambda given: (given["tokens"], given["spans"][:1], given["sentinels"]),
-                    "With one span it is wrong already: one sentinel for all of it, and in the target what it held.",
+                    "It is wrong with a single span: one sentinel replaces all of it, and the target holds its tokens.",
                 ),
-                otherwise="With one span it is right. The second has a sentinel of its own, and so has the end.",
+                otherwise="With one span it is right. The second needs a sentinel of its own, and so does the end.",
             ),
         ),
-        Case(lambda: text(14, 3, True), "Where the last span ends the text it is wrong: nothing is left behind it."),
+        Case(lambda: text(14, 3, True), "It is wrong where the last span ends the text: no token follows it."),
         Case(
-            lambda: (text(5, 1)[0], [(0, 5)], SENTINELS), "Where all is hidden it is wrong: the source is a sentinel."
+            lambda: (text(5, 1)[0], [(0, 5)], SENTINELS), "If the span is the whole text, the source is one sentinel."
         ),
-        Case(lambda: ([], [], SENTINELS), "Of an empty text nothing is left, and its target is the first sentinel."),
+        Case(lambda: ([], [], SENTINELS), "An empty text has an empty source, and its target is the first sentinel."),
         Case(
             lambda: (text(8)[0], [(0, 2), (2, 3), (5, 8)], SENTINELS),
-            "Where spans touch it is wrong, or where the first begins the text: each span has a sentinel of its own.",
+            "It is wrong where two spans touch or the first one begins the text. Each span has its own sentinel.",
         ),
         Case(lambda: text(sentinels=SCATTERED), ANY_IDS),
     ),
     hints=(
-        "Walk from span to span and keep in mind where you are: three things happen at each.",
-        "To the source goes what stands between the last span and this one, and then this one's sentinel.",
-        "To the target goes the sentinel, and then what the span held, tokens[start:end]. You are now at `end`.",
-        "Behind the last span: the rest of the text to the source, one sentinel more to the target.",
+        "Walk from span to span and remember where you are. Three things happen at each span.",
+        "The source gets the tokens between the last span and this one, and then this span's sentinel.",
+        "The target gets the sentinel, and then the span's tokens, tokens[start:end]. You are now at `end`.",
+        "After the last span, append the rest of the text to the source and one more sentinel to the target.",
     ),
     mistakes=slips("""
         [sentinels[k]] + tokens[start:end] -> tokens[start:end] + [sentinels[k]]
-            Your sentinel stands behind what its span held. It comes first, so that the model says which span it fills.
+            Your sentinel follows its span's tokens. It comes first, so that the model says which span it fills.
         [sentinels[k]] + tokens[start:end] -> tokens[start:end]
             Your target has no sentinels between the spans: nobody can tell where one ends and the next begins.
         + [sentinels[len(spans)]] -> + []
-            Your target does not end with a sentinel of its own: so the last span has no end.
+            Your target does not end with one more sentinel, so nothing marks the end of the last span.
         sentinels[len(spans)] -> sentinels[0]
-            The first sentinel ends your target. Each stands for one thing: the next that is free ends it.
+            Your target ends with the first sentinel, which already stands for a span. End it with the next unused one.
         sentinels[k] -> sentinels[0]
-            All your spans have one sentinel, and the text cannot be put together again: number k for span k.
+            All your spans share one sentinel, so nobody can put the text back together. Span k gets sentinels[k].
         tokens[at:start] + [sentinels[k]] -> tokens[at:start] + [sentinels[k]] * (end - start)
-            You put a sentinel for each hidden token. One stands for the whole span: how long it was is not told.
+            You put a sentinel for each removed token. One replaces the whole span, so its length is not given away.
         tokens[at:start] + [sentinels[k]] -> tokens[at:start]
-            Your source does not show where something is missing: that is deletion. A sentinel stands there.
+            Your source does not show where tokens are missing: that is deletion. Put a sentinel there.
         at = end -> at = start
-            What is hidden still stands in your source: go on behind the span, at `end`.
+            The span's tokens are still in your source. Continue after the span, at `end`.
         at = end -> at = end + 1
-            You lose the token behind each span: `end` is the first that is not hidden.
+            You lose the token after each span: `end` is the first position outside it.
         tokens[start:end] -> tokens[start : end + 1]
-            Your target has one token too many of each span: `end` is the first that is not hidden.
+            Your target has one token too many for each span: `end` is the first position outside it.
         source + tokens[at:] -> source
-            What stands behind the last span is lost in your source.
+            Your source loses the tokens after the last span.
         target + [sentinels[len(spans)]] -> tokens
-            Your target is the whole text: that is BART's. T5 writes only what was taken out.
+            Your target is the whole text, as in BART. T5 writes only what was removed.
         return source + tokens[at:], target + [sentinels[len(spans)]] -> return target + [sentinels[len(spans)]], source + tokens[at:]
-            You return the target first: source, then target.
+            You return the target first. Return the source, then the target.
     """),  # noqa: E501
 )
 
@@ -140,7 +140,7 @@ def turned(target):
 
 
 RESTORED = Exercise(
-    title="The text put together again",
+    title="Put the text back together",
     solution=my_restored,
     returns="the text, a list of ids",
     cases=(
@@ -149,61 +149,61 @@ RESTORED = Exercise(
             narrowed(
                 (
                     lambda given: (given["source"], [], given["sentinels"]),
-                    "With an empty target it is wrong: every sentinel of the source stands for nothing.",
+                    "It is wrong with an empty target: every sentinel of the source then stands for nothing.",
                 ),
-                otherwise="With an empty target it is right. Each sentinel gives way to all that the target has behind "
-                "the same one, up to the next.",
+                otherwise="With an empty target it is right. Replace each sentinel by all tokens that follow it in the "
+                "target, up to the next sentinel.",
             ),
         ),
-        Case(lambda: written(turned), "Where the spans come in another order it is wrong: the sentinel says which."),
-        Case(lambda: written(lambda target: target[:-1]), "Where no sentinel ends the target, the last span is wrong."),
+        Case(lambda: written(turned), "It is wrong if spans come in another order: the sentinel says which is which."),
+        Case(lambda: written(lambda target: target[:-1]), "The last span is wrong if no sentinel ends the target."),
         Case(lambda: written(lambda target: []), "A sentinel that the target lacks stands for nothing: leave it out."),
-        Case(lambda: written(lambda target: [60, *target]), "What stands before the first sentinel belongs nowhere."),
+        Case(lambda: written(lambda target: [60, *target]), "Ignore what the target has before its first sentinel."),
         Case(
-            lambda: ([100], [100, 5, 101], SENTINELS), "Where the source is one sentinel, all of the text was hidden."
+            lambda: ([100], [100, 5, 101], SENTINELS), "If the source is just one sentinel, the whole text was removed."
         ),
-        Case(lambda: written(lambda target: [*target, 60]), "What follows a sentinel that the source lacks: drop it."),
+        Case(lambda: written(lambda target: [*target, 60]), "Drop what follows a sentinel that the source lacks."),
         Case(lambda: corrupted(sentinels=SCATTERED), ANY_IDS),
     ),
     hints=(
-        "Two passes: take the target apart, then walk over the source.",
-        "Of the target make a dictionary, from each sentinel to the list of what stands behind it.",
-        "part = parts[token] = [] at a sentinel; every other token goes into `part`.",
-        "In the source a sentinel becomes parts.get(token, []), every other token itself.",
+        "Take two passes: split the target into spans, then walk through the source.",
+        "Turn the target into a dictionary, from each sentinel to the list of tokens that follow it.",
+        "Write part = parts[token] = [] at a sentinel, and append every other token to `part`.",
+        "In the source a sentinel becomes parts.get(token, []), and every other token stays.",
     ),
     mistakes=slips("""
         parts.get(token, []) if token in sentinels else [token] -> parts.get(token, [token])
-            A sentinel that the target lacks stays in your text. A model may leave one out: it stands for nothing.
+            A sentinel that the target lacks stays in your text. A model may leave one out; it then stands for nothing.
         parts.get(token, []) -> parts.pop(next(iter(parts)), []) if parts else []
-            You fill in by order. The sentinel says which span it is, wherever it comes.
+            You fill the gaps in order. The sentinel says which span it is, wherever it comes.
         parts.get(token, []) -> [token] + parts.get(token, [])
             The sentinel itself stays in your text, before what it stands for.
         parts.get(token, []) if token in sentinels -> [] if token in sentinels
             You leave the sentinels out and put nothing in their place.
         parts.get(token, []) -> parts.get(token, [])[:1]
-            You put in one token a sentinel. It stands for all up to the next sentinel.
+            You insert one token per sentinel. Insert all tokens up to the next sentinel.
         part.append(token) -> part.insert(0, token)
-            What each span held comes out backwards in yours.
+            Your code puts each span's tokens in reverse order.
         part = parts[token] = [] -> part, parts[token] = [], target[target.index(token) + 1 :]
-            You put in all the rest of the target. A sentinel stands for what comes up to the next one.
+            You insert all the rest of the target. A sentinel stands for the tokens up to the next one.
         for token in target: -> for token in target[:-1]:
-            You leave out the last token of the target. Where a sentinel ends it that is harmless, else a word is lost.
+            You drop the last token of the target. If that is not a sentinel, a word is lost.
         return text -> return source
             You return the source as it was.
         return text -> return text + part
-            You put what comes last in the target at the end once more.
+            You append the last span of the target once more at the end.
         parts, part = {}, [] -> parts, part = {}, None
-            There is an error before the first sentinel: what a model writes there belongs to none. Begin with a list.
+            Your code fails on tokens before the first sentinel, which belong to no span. Start with an empty list.
         else [token] -> else []
-            You keep what was hidden and lose the rest of the source.
+            You keep the removed spans and lose the rest of the source.
     """),
 )
 
 
 def broken_packed(texts, spans, sentinels):
-    """texts: lists of ids that stand one behind the other in one row; spans: of each text what is hidden, (start, end).
+    """texts: lists of ids, one after the other in one row; spans: for each text the (start, end) that are removed.
 
-    Gives the row's source and its target.
+    Returns the row's source and its target.
     """
     source, target, used = [], [], 0
     for tokens, hidden in zip(texts, spans, strict=True):
@@ -231,7 +231,7 @@ def mended_packed(texts, spans, sentinels):
 
 
 def row(*n_spans):
-    """Texts of one row with so many hidden spans each, and sentinels."""
+    """Texts of one row with so many removed spans each, and sentinels."""
     parts = [text(14, n) for n in n_spans]
     return [part[0] for part in parts], [part[1] for part in parts], SENTINELS
 
@@ -246,49 +246,49 @@ PACKED = Exercise(
             narrowed(
                 (
                     lambda given: (given["texts"][:1], given["spans"][:1], given["sentinels"]),
-                    "With one text in the row it is wrong already: that worked before you came.",
+                    "It is wrong already with one text in the row, which was correct before your change.",
                 ),
-                otherwise="With one text in the row it is right. With three, is there a sentinel that comes twice?",
+                otherwise="With one text in the row it is right. With three texts, does a sentinel come twice?",
             ),
         ),
-        Case(lambda: row(2, 0, 1), "Where a text has no hidden span it is wrong: it stays whole and uses no sentinel."),
-        Case(lambda: row(0, 0), "Where nothing is hidden it is wrong: all texts, and the first sentinel alone."),
-        Case(lambda: row(), "An empty row has the first sentinel as its target."),
+        Case(lambda: row(2, 0, 1), "It is wrong if a text has no span: it stays whole and uses no sentinel."),
+        Case(lambda: row(0, 0), "It is wrong without any span: all texts, and only the first sentinel."),
+        Case(lambda: row(), "The target of an empty row is the first sentinel."),
         Case(lambda: row(4), "With one text alone it is wrong."),
         Case(lambda: (*row(2, 1, 3)[:2], SCATTERED), ANY_IDS),
     ),
     stub=broken_packed,
     hints=(
-        "Write down source and target of a row of two texts with one hidden span each. Then put the text together.",
-        "Which sentinel does the first span of the second text get? Which had the first span of the first?",
-        "enumerate counts from 0 for each text anew. How many sentinels are used by then?",
-        "enumerate(hidden, start=used) counts on.",
+        "Write down source and target for a row of two texts with one span each. Then put the texts back together.",
+        "Which sentinel does the first span of the second text get? Which one did the first text's span get?",
+        "enumerate starts from 0 again for each text. How many sentinels have been used by then?",
+        "enumerate(hidden, start=used) continues the count.",
     ),
     mistakes=slips("""
         enumerate(hidden, start=used) -> enumerate(hidden)
-            The bug is still there: each text of the row begins with the first sentinel again, so two spans share one.
+            The bug is still there: each text starts with the first sentinel again, so two spans share one.
         used += len(hidden) -> used = len(hidden)
-            You count on from the last text alone: the third repeats what the first had. Add up.
+            You count from the previous text alone, so the third text repeats the first one's sentinels. Add up.
         used += len(hidden) -> used += 1
-            You go on by one sentinel a text. A text uses as many as it has spans.
+            You advance by one sentinel per text. A text uses as many as it has spans.
         used += len(hidden) -> used += len(hidden) + 1
-            You leave out a sentinel between two texts. The row is one: numbers go on without a gap.
+            You skip a sentinel between two texts. The numbering continues without a gap.
         start=used -> start=used + 1
-            Your first span has the second sentinel, and the last span the one that ends the target.
+            Your first span gets the second sentinel, and your last span the one that ends the target.
         sentinels[used] -> sentinels[0]
-            Your target ends with the first sentinel, which stands for a span: take the next that is free.
+            Your target ends with the first sentinel, which stands for a span. Take the next unused one.
         + [sentinels[used]] -> + []
-            Your target has no sentinel at its end any more.
+            Your target no longer ends with a sentinel.
         [sentinels[k]] + tokens[start:end] -> [sentinels[k - used]] + tokens[start:end]
-            Your numbers go on in the source and begin anew in the target: the two must be the same.
+            Your numbering continues in the source and restarts in the target. Both must agree.
         tokens[at:start] + [sentinels[k]] -> tokens[at:start] + [sentinels[k - used]]
-            Your numbers go on in the target and begin anew in the source: the two must be the same.
+            Your numbering continues in the target and restarts in the source. Both must agree.
         [sentinels[k]] -> [sentinels[k % 2]]
-            Two sentinels take turns in yours. Each span of a row needs its own.
+            You alternate between two sentinels. Each span of a row needs its own.
         source += tokens[at:] -> source += tokens[at:] if hidden else []
-            A text without a hidden span is left out in yours.
+            You leave out texts that have no span.
         source += tokens[at:] -> source += tokens
-            Behind its last span each text comes whole once more in yours. What is left of it is tokens[at:].
+            After its last span you append each text once more as a whole. Only tokens[at:] is left of it.
     """),
 )
 

@@ -1,4 +1,4 @@
-"""Lesson 13, how a task is asked: the prefix, a language token, and a loss over targets alone."""
+"""Lesson 13, how a task is given: the prefix, a language token, and a loss over targets alone."""
 
 from functools import partial
 
@@ -33,48 +33,48 @@ PREFIX = Exercise(
             narrowed(
                 (
                     lambda given: ([], given["tokens"], given["end"], given["longest"]),
-                    "Without a prefix it is wrong already: the source, then the end.",
+                    "It is wrong already without a prefix: the source, then `end`.",
                 ),
-                otherwise="Without a prefix it is right. The prefix stands in front of the source.",
+                otherwise="Without a prefix it is right. The prefix comes before the source.",
             ),
         ),
-        Case(asked, "Where it is too long it is wrong: the source is cut, at its end; prefix and end stay."),
-        Case(lambda: asked(9, 13), "Where it just fits it is wrong: count the prefix and the end."),
-        Case(lambda: asked(9, 12), "Where it is one too long it is wrong: one token of the source goes."),
-        Case(lambda: asked(5, 4), "Where there is no room for the source, prefix and end are left."),
-        Case(lambda: asked(0, 9), "With an empty source, prefix and end are left."),
+        Case(asked, "It is wrong if the row is too long: cut the source at its end, keep prefix and `end`."),
+        Case(lambda: asked(9, 13), "It is wrong if the row just fits: count the prefix and `end`."),
+        Case(lambda: asked(9, 12), "It is wrong if the row is one id too long: cut one token of the source."),
+        Case(lambda: asked(5, 4), "If there is no room for the source, only prefix and `end` are left."),
+        Case(lambda: asked(0, 9), "With an empty source, only prefix and `end` are left."),
         Case(lambda: asked(6, 20, end=1), "With another end it is wrong: use the id that is passed in as `end`."),
     ),
     hints=(
-        "In which order do prefix, source and end stand? Which of the three may be cut?",
-        "The end takes one place and the prefix len(prefix): how many are left for the source?",
+        "In which order do prefix, source and `end` come? Which of the three may be cut?",
+        "`end` takes one id and the prefix len(prefix) ids: how many are left for the source?",
         "room = longest - len(prefix) - 1, and tokens[:room].",
     ),
     mistakes=slips("""
         prefix + tokens[:room] + [end] -> (prefix + tokens + [end])[:longest]
-            Your end is cut off where the source is long. The source is cut, and then comes the end.
+            A long source cuts off your `end`. Cut the source first, then append `end`.
         prefix + tokens[:room] + [end] -> (prefix + tokens + [end])[-longest:]
-            You cut in front, and there stands the prefix: then the model is not told what to do.
+            You cut at the front, so you lose the prefix, and the model does not know which task it is.
         prefix + tokens[:room] + [end] -> tokens[:room] + prefix + [end]
-            Your prefix stands behind the source. It stands in front.
+            Your prefix comes after the source. Put it in front.
         prefix + tokens[:room] + [end] -> prefix + tokens[len(tokens) - room if room < len(tokens) else 0 :] + [end]
-            You keep the end of a long source. Its beginning is kept.
+            You keep the end of a long source. Keep its beginning.
         prefix + tokens[:room] + [end] -> prefix + tokens + [end]
-            You cut nothing: at most `longest` ids.
+            You cut nothing. Return at most `longest` ids.
         longest - len(prefix) - 1 -> longest - len(prefix)
-            One too many where it is too long: the end takes a place.
+            You keep one token too many: `end` takes one id as well.
         longest - len(prefix) - 1 -> longest - 1
-            Too long where there is a prefix: it takes places as well.
+            Your row is too long: the prefix counts as well.
         longest - len(prefix) - 1 -> longest - len(prefix) - 2
-            You cut one token too many: count the end once.
+            You cut one token too many: count `end` once.
         prefix + tokens[:room] + [end] -> prefix + tokens[:room]
-            The end is missing: the encoder reads it too.
+            You leave out `end`, which the encoder reads too.
         prefix + tokens[:room] + [end] -> tokens[:room] + [end]
-            The prefix is missing: nothing says what is to be done.
+            You leave out the prefix, so nothing says which task it is.
         prefix + tokens[:room] + [end] -> prefix + [end] + tokens[:room]
-            The end stands between prefix and source. It stands behind both.
+            Your `end` comes between prefix and source. Put it after both.
         prefix + tokens[:room] + [end] -> prefix + tokens[:room] + [end] * max(1, room - len(tokens) + 1)
-            You fill up with ends. There is one; padding comes later, when a batch is made.
+            You fill the row with `end`. It comes once; padding is added later, when a batch is made.
     """),
 )
 
@@ -85,7 +85,7 @@ def my_language(source, lengths, language, first):
 
 
 def batch(B=4, S=7, n_languages=5, first=60):
-    """Sources (B, S) with padding 0 behind them, their lengths, the number of each target's language, a first id."""
+    """Sources (B, S) padded with 0, their lengths, the number of each target's language, a first id."""
     lengths = torch.randint(1, S + 1, (B,))
     lengths[0] = S
     source = torch.randint(4, 50, (B, S)) * (torch.arange(S) < lengths[:, None])
@@ -100,41 +100,41 @@ LANGUAGE = Exercise(
     solution=my_language,
     returns="the sources (B, 1 + S) and their lengths (B,), a pair",
     cases=(
-        Case(batch, "The shapes are right, the ids are not: in front of each source the token of its language."),
+        Case(batch, "The shapes are right, but the ids are not: each source needs its language token in front."),
         Case(lambda: batch(1, 1, 3), OTHER_SIZES),
-        Case(lambda: batch(6, 6, 9, 80), "With as many sources as places it is wrong: which dimension is the batch?"),
-        Case(lambda: batch(3, 5, 1, 70), "Where all have the first language it is wrong: its token is `first`."),
+        Case(lambda: batch(6, 6, 9, 80), "It is wrong if B equals S: which dimension is the batch?"),
+        Case(lambda: batch(3, 5, 1, 70), "It is wrong if all targets are in language 0, whose token is `first`."),
     ),
     hints=(
-        "Languages are numbered from 0, and their tokens are ids: first, first + 1 and so on.",
-        "The tokens are (B,). A column, to be put in front of (B, S), is (B, 1): token[:, None].",
-        "torch.cat([column, source], dim=1). And how many real tokens has each source now?",
+        "Languages are numbered from 0, and their tokens have the ids first, first + 1 and so on.",
+        "The tokens are (B,). To stand in front of (B, S) they must be a column (B, 1): token[:, None].",
+        "Use torch.cat([column, source], dim=1). And how many real tokens does each source have now?",
     ),
     mistakes=slips("""
         torch.cat([token[:, None], source], dim=1) -> torch.cat([source, token[:, None]], dim=1)
-            Your token stands behind the padding, where the encoder does not look. Put it in front.
+            Your token comes after the padding, where the encoder does not attend. Put it in front.
         torch.cat([token[:, None], source], dim=1) -> torch.nn.functional.pad(source, (0, 1)).scatter(1, lengths[:, None], token[:, None])
-            Your token stands behind the last word. It stands in front of the first.
+            Your token comes after the last word. Put it before the first.
         lengths + 1 -> lengths
-            Each source is one longer now: with the old length its last word is hidden.
+            Each source is one token longer now: with the old length its last word is masked.
         lengths + 1 -> torch.full_like(lengths, source.shape[1] + 1)
-            You count padding as words. Each length grows by 1.
+            You count padding as words. Add 1 to each real length.
         first + language -> language
-            The number of a language is not its token: the ids from 0 on are padding, start and words.
+            The number of a language is not its token: the first ids are padding, start and words.
         first + language -> first + 0 * language
-            All your sources ask for the first language.
+            All your sources get the token of language 0. Each has its own language.
         first + language -> first + language[0] + 0 * language
-            All your sources ask for the language of the first one. Each has its own.
+            All your sources get the language of the first source. Each has its own.
         first + language -> first + torch.arange(len(language))
-            You number the sources. Take each one's language.
+            You number the sources. Use the language of each.
         first + language -> first + language + 1
-            Your tokens are one too high: language 0 has the id `first`.
+            Your ids are one too high: the token of language 0 is `first`.
         [token[:, None], source] -> [token[:, None], source[:, 1:], source[:, :1] * 0]
-            You put the token in place of the first word. It comes before it, and the row grows by one.
+            You replace the first word by the token. Put the token before it, so that the row grows by one.
         [token[:, None], source] -> [source[:, :1], token[:, None], source[:, 1:]]
-            Your token stands behind the first word. It is the first of all.
+            Your token comes after the first word. It must be the very first.
         return torch.cat([token[:, None], source], dim=1), lengths + 1 -> return torch.cat([token[:, None], source], dim=1), lengths + 2
-            Each source has one token more, not two.
+            Each source is one token longer, not two.
     """),  # noqa: E501
 )
 
@@ -148,7 +148,7 @@ def my_target_loss(logits, ids, n_read, padding):
 
 
 def read(B=3, T=9, V=6, dtype=torch.float64, scale=1.0, full=False):
-    """Logits (B, T, V) of one stack, ids (B, T): source, target, padding; how many are the source's; the padding, 0."""
+    """Logits (B, T, V) of one stack, ids (B, T): source, target, padding; the source's tokens; the padding, 0."""
     longest = torch.full((B,), T) if full else torch.randint(4, T + 1, (B,))
     n_read = (torch.rand(B) * (longest - 2)).long() + 1
     n_read[0] = n_read[0].clamp(min=3)
@@ -157,13 +157,13 @@ def read(B=3, T=9, V=6, dtype=torch.float64, scale=1.0, full=False):
 
 
 def another_padding():
-    """The padding is 5 here, and 0 is a token like the others."""
+    """The padding is 5 here, and 0 is a token like any other."""
     ids = torch.tensor([[3, 1, 0, 2, 5, 5], [4, 0, 0, 5, 5, 5]])
     return torch.randn(2, 6, 6, dtype=torch.float64), ids, torch.tensor([2, 1]), 5
 
 
 def certain():
-    """Logits of hundreds in single precision, far apart from token to token; the last is sure, and wrong."""
+    """Logits in the hundreds in single precision, far apart from token to token; the last is confident and wrong."""
     logits = torch.tensor([[300.0, 299, 0], [-300, -301, -299], [0, 0, 300], [0, 0, 0]])
     return logits[None], torch.tensor([[2, 1, 2, 1]]), torch.tensor([1]), 0
 
@@ -182,64 +182,64 @@ TARGET_LOSS = Exercise(
     lesson=LESSON,
     title="The loss over targets alone",
     solution=my_target_loss,
-    returns="one number, nats a target token",
+    returns="one number, nats per target token",
     cases=(
         about(
             read,
             narrowed(
                 (
                     lambda given: (given["logits"][:1, :2], given["ids"][:1, :2], given["n_read"][:1] * 0 + 1, 0),
-                    "With one token to read and one to write it is wrong: -log p of the second, by the first's logits.",
+                    "It is wrong for one source and one target token: -log p of the second, by the first's logits.",
                 ),
-                otherwise="With one token to read and one to write it is right. Which places are asked for in a row of "
-                "source, target and padding? And what is it a mean of?",
+                otherwise="With one source and one target token it is right. Which positions count in a row of source, "
+                "target and padding? And what do you divide by?",
             ),
         ),
-        about(lambda: read(full=True), "Without padding it is wrong: only the source is left out then."),
-        about(without_a_target, "Where a row has no target at all it is wrong: it has no part in the mean."),
+        about(lambda: read(full=True), "It is wrong without padding: then only the source is left out."),
+        about(without_a_target, "It is wrong if a row has no target at all: such a row does not count in the mean."),
         about(lambda: read(1, 4, 2), OTHER_SIZES),
         about(another_padding, "With another padding it is wrong: use the id that is passed in; 0 may be a token."),
         about(certain, OVERFLOW),
         about(
             lambda: read(scale=1000.0),
-            "Logits as large as a thousand come out wrong: exp overflows there.",
+            "It is wrong for logits as large as a thousand: exp overflows.",
         ),
         about(read, NO_GRADIENT, ask=pulled),
         about(lambda: read(dtype=torch.float32), SINGLE),
     ),
     hints=(
-        "The logits at place t are for the token at t + 1: logits[:, :-1] belong to ids[:, 1:].",
-        "log p of the token that came: log_softmax over V, then gather it by ids[:, 1:, None].",
-        "A token is asked for where its own place is n_read or more, and where it is no padding.",
-        "The mean is over all tokens that are asked for in the batch: -said[asked].mean().",
+        "The logits at position t predict the token at t + 1, so logits[:, :-1] belong to ids[:, 1:].",
+        "For log p of the actual next token, take log_softmax over V and gather it with ids[:, 1:, None].",
+        "A token counts if its own position is n_read or more and if it is not padding.",
+        "The mean is over all tokens of the batch that count: -said[asked].mean().",
     ),
     mistakes=slips("""
         (place >= n_read[:, None]) & (ids[:, 1:] != padding) -> ids[:, 1:] != padding
-            You ask for the source as well: that is a language model's loss. Only the target is to be written.
+            You count the source as well: that is a language model's loss. Only the target counts here.
         place >= n_read -> place > n_read
-            The first token of each target is not asked for in yours: its place is n_read itself.
+            You leave out the first token of each target, whose position is n_read itself.
         place >= n_read[:, None] -> place >= n_read[:, None] - 1
-            You ask for the last token of the source too.
+            You also count the last token of the source.
         place >= n_read -> place < n_read
-            You ask for the source and not for the target.
+            You count the source instead of the target.
         & (ids[:, 1:] != padding) -> & (ids[:, 1:] == ids[:, 1:])
-            You ask for padding. Behind the end there is nothing to be learned.
+            You count padding. There is nothing to learn after the end of the target.
         logits[:, :-1] -> logits[:, 1:]
-            You read the logits at the token's own place, where it has been read already: it is one place before.
+            You use the logits at the token's own position, where the model has already seen it. Go back one position.
         -said[asked].mean() -> -said[asked].sum()
-            You take the sum. It is the mean over the tokens that are asked for.
+            You return the sum. Return the mean over the tokens that count.
         -said[asked].mean() -> -(said * asked).mean()
-            You divide by all places, those that are not asked for too.
+            You divide by all positions, including those that do not count.
         -said[asked].mean() -> -((said * asked).sum(1) / asked.sum(1).clamp(min=1)).mean()
-            You take the mean of each row and then of the rows: a token of a short target would count more.
+            You average each row and then the rows, so tokens of a short target count more.
         -said[asked] -> said[asked]
             The sign is missing: the loss is -log p.
         log_softmax(dim=-1) -> softmax(dim=-1)
             You take p. The loss is -log p.
         log_softmax(dim=-1) -> log_softmax(dim=1)
-            Your softmax is over the places. It is over the vocabulary, the last dimension.
+            Your softmax is over the positions. It must be over the vocabulary, the last dimension.
         log_softmax(dim=-1) -> softmax(dim=-1).log()
-            The formula is right, and with large logits some p is 0, whose log is minus infinity: log_softmax.
+            The formula is right, but with large logits some p is 0 and its log is minus infinity. Use log_softmax.
     """),
 )
 

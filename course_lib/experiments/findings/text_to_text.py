@@ -1,4 +1,4 @@
-"""Lesson 13, what the records show: many tasks in one model, languages by a token, and what reading first is worth."""
+"""Lesson 13, what the records show: many tasks in one model, languages by a token, what pre-training is worth."""
 
 from course_lib.experiments import (
     finding,
@@ -40,7 +40,7 @@ def french_alone_is_ahead():
 
 
 @finding(
-    "The prefix decides: at least 95 % of French sentences are answered in English words after one prefix, and by a "
+    "The prefix decides: at least 95 % of French sentences are answered in English words after one prefix, and with a "
     "judgement after the other",
     chance=0.5,
 )
@@ -64,8 +64,8 @@ def unseen_directions():
 
 
 @finding(
-    "With 200 pairs, reading first is at least 10 BLEU ahead of as many seconds of training on the pairs alone; with "
-    "1,000 pairs it is at least 9 behind",
+    "With 200 pairs, pre-training is at least 10 BLEU ahead of equal training time on the pairs alone; with 1,000 "
+    "pairs it is at least 9 behind",
     chance=NOTHING,
 )
 def reading_helps_with_few_pairs():
@@ -73,8 +73,8 @@ def reading_helps_with_few_pairs():
 
 
 @finding(
-    "Reading sentences is at least 6 BLEU ahead of reading their words shuffled (200 pairs), and 8 ahead of shuffled "
-    "words that were read ten times as long (1,000 pairs)",
+    "Pre-training on sentences is at least 6 BLEU ahead of pre-training on their words shuffled (200 pairs), and 8 "
+    "ahead of ten times as many steps on shuffled words (1,000 pairs)",
     chance=NOTHING,
 )
 def word_order_is_what_is_read():
@@ -84,7 +84,8 @@ def word_order_is_what_is_read():
 
 
 @finding(
-    "Filling gaps is at most 6 BLEU ahead of copying sentences with 200 pairs, and at least 2 ahead with 1,000",
+    "Pre-training by filling gaps is at most 6 BLEU ahead of copying sentences with 200 pairs, and at least 2 ahead "
+    "with 1,000",
     chance=NOTHING,
 )
 def gaps_against_copies():
