@@ -275,7 +275,7 @@ def test_a_title_cell_tells_the_minutes_that_were_measured(course):
 
 def test_every_limit_is_told_with_its_reason_and_the_test_that_reads_it():
     told = limits_table.limits_tables()
-    assert "| claims about this run, at least | 4 |" in told and "| 45 to 75 |" in told and "`utils`" in told
+    assert "| claims about this run, at least | 4 |" in told and "| 65 to 90 |" in told and "`utils`" in told
     rows = [line for line in told.splitlines() if line.startswith("| ") and "---" not in line and "| why |" not in line]
     named = {name for name in vars(limits_table.limits) if name.isupper()}
     assert len(rows) == len(named)

@@ -6,8 +6,10 @@ Above each number stands a comment, `what it limits: why`, and both are told the
 
 # --- The core: what stands before the laboratory
 
-# minutes of a lesson without a laboratory, from and to: then all of it is the core
-MINUTES_WITHOUT_LABORATORY = (45, 75)
+# minutes of the core as slides, by the speaker notes, from and to: lecturers who read the lessons expect so much
+MINUTES_AS_SLIDES = (65, 90)
+# minutes of the core for somebody who works alone with the exercises, from and to: the same lecturers expect so much
+MINUTES_ALONE = (115, 170)
 # claims about this run, at least: what a lesson says of its result is checked when it runs
 CLAIMS = 4
 

@@ -2,13 +2,15 @@
 
 Between `<!-- made:NAME -->` and `<!-- /made -->` stands one of: `map`, the lessons with their questions and files;
 `minutes`, what each notebook took; `limits`, what the tests hold a lesson to. The minutes of *Run All* in a notebook's
-title cell are those of the README's table. `make notebooks` ends with the same.
+title cell are those of the README's table, and what a core takes as slides or alone is what lesson/limits.py says,
+wherever it is told: "65 to 90 minutes as slides, 115 to 170 minutes alone". `make notebooks` ends with the same.
 """
 
 import re
 from itertools import zip_longest
 
 from course_lib.data.beside import write_beside
+from course_lib.lesson import limits
 from course_lib.publish import measured
 from course_lib.publish.course_map import course_map
 from course_lib.publish.limits_table import limits_tables
@@ -17,6 +19,7 @@ BLOCK = re.compile(r"(<!-- made:(\w+) -->).*?(<!-- /made -->)", re.DOTALL)
 ROOT = measured.ROOT
 PAPERS = ("README.md", "CONTRIBUTING.md")
 RUN_ALL = re.compile(r"(?<=\*Run All:\* )\S+(?= minutes on two CPU cores)")
+CORE_TAKES = re.compile(r"\d+ to \d+(?= minutes (as slides|alone\b))")
 
 
 def as_minutes(seconds: float) -> str:
@@ -44,6 +47,12 @@ def minutes() -> str:
 MADE = {"map": course_map, "minutes": minutes, "limits": limits_tables}
 
 
+def timed(text: str) -> str:
+    """`text` with the minutes that a core takes, as slides or alone, as the limits have them."""
+    spans = {"as slides": limits.MINUTES_AS_SLIDES, "alone": limits.MINUTES_ALONE}
+    return CORE_TAKES.sub(lambda found: "{} to {}".format(*spans[found[1]]), text)
+
+
 def filled(text: str) -> str:
     """`text` with its marked blocks made anew; ValueError for a block of another name."""
 
@@ -53,12 +62,12 @@ def filled(text: str) -> str:
             raise ValueError(f"there is no block `made:{name}`; there are: {', '.join(MADE)}.")
         return f"{opening}\n{MADE[name]()}\n{closing}"
 
-    return BLOCK.sub(fill, text)
+    return timed(BLOCK.sub(fill, text))
 
 
 def titled(text: str, seconds: float) -> str:
     """The text of a notebook's file, or of its title cell, with the minutes there as they were measured."""
-    return RUN_ALL.sub(as_minutes(seconds), text, count=1)
+    return timed(RUN_ALL.sub(as_minutes(seconds), text, count=1))
 
 
 def refresh() -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from course_lib.exercises import all_exercises
+from course_lib.lesson import limits
 from course_lib.lesson.syllabus import LESSONS
 from course_lib.publish import assignment, deck, measured
 
@@ -15,8 +16,13 @@ def page(notebooks: dict[str, NotebookNode]) -> str:
     """The page, as Markdown, of the notebooks as they are stored, by file name."""
     head = ["| lesson | core | laboratory | exercises | Run All |", "| --- | ---: | ---: | ---: | ---: |"]
     rows = [_row(name, notebook) for name, notebook in notebooks.items()]
-    points = {"points": assignment.POINTS, "open_points": assignment.OPEN_POINTS}
-    return TEXT.read_text(encoding="utf-8").format(lessons="\n".join(head + rows), seconds=assignment.SECONDS, **points)
+    told = {
+        "points": assignment.POINTS,
+        "open_points": assignment.OPEN_POINTS,
+        "as_slides": "{} to {}".format(*limits.MINUTES_AS_SLIDES),
+        "alone": "{} to {}".format(*limits.MINUTES_ALONE),
+    }
+    return TEXT.read_text(encoding="utf-8").format(lessons="\n".join(head + rows), seconds=assignment.SECONDS, **told)
 
 
 def _row(name, notebook):
