@@ -28,7 +28,7 @@ def my_bm25(question, passages, k1, b):
 
 
 def texts(N=7, letters="abcdef", length=9, asked=2, k1=1.2, b=0.7):
-    """A question and N passages as lists of words, which are letters; k1, b. The question's words differ."""
+    """A question and N passages as lists of words, which are letters; k1, b. No word occurs twice in the question."""
     draw = random.Random(int(torch.randint(2**31, ())))
     passages = [draw.choices(letters, k=draw.randint(1, length)) for _ in range(N)]
     passages[0] = [letters[0]] * 3 + passages[0]  # more than once in one passage, and in not all of them
@@ -47,27 +47,27 @@ BM25 = Exercise(
             narrowed(
                 (
                     lambda given: (["x"], [["x"], ["y"]], given["k1"], 0.0),
-                    "Of one word that stands once in one of two passages, with b = 0: idf is log 2, and tf is 1.",
+                    "It is wrong for one word, in one of two passages, with b = 0. There idf is log 2 and tf is 1.",
                 ),
                 (
                     lambda given: (given["question"][:1], given["passages"], given["k1"], 0.0),
-                    "With one word in the question and b = 0 it is wrong: idf, and tf / (tf + k1).",
+                    "It is wrong for one word in the question and b = 0. Check idf and tf / (tf + k1).",
                 ),
                 (
                     lambda given: (given["question"], given["passages"], given["k1"], 0.0),
-                    "One word is right, two are not: the score is the sum over the question's words.",
+                    "It is right for one word but not for two. The score is the sum over the words of the question.",
                 ),
-                otherwise="With b = 0 it is right. With length it is k1 (1 - b + b length / mean length).",
+                otherwise="It is right for b = 0. With the length, k1 is multiplied by 1 - b + b length / mean length.",
             ),
         ),
         Case(
             lambda: (["a", "b", "a"], *texts()[1:]),
-            "A word that the question says twice counts twice: the sum is over the words as they are said.",
+            "A word that occurs twice in the question counts twice, because the sum is over all its words.",
         ),
-        Case(lambda: texts(letters="ab", length=4), "Of a word that most passages have the score is wrong."),
-        Case(lambda: (["zebra", "a"], *texts()[1:]), "With a word that no passage has it is wrong: it adds nothing."),
-        Case(lambda: ([], *texts()[1:]), "A question without words has the score 0 for each passage."),
-        Case(lambda: texts(1, "ab"), "With a single passage it is wrong."),
+        Case(lambda: texts(letters="ab", length=4), "The score is wrong for a word that most passages contain."),
+        Case(lambda: (["zebra", "a"], *texts()[1:]), "It is wrong for a word in no passage. Such a word adds nothing."),
+        Case(lambda: ([], *texts()[1:]), "For a question without words, the score of each passage is 0."),
+        Case(lambda: texts(1, "ab"), "It is wrong with a single passage."),
         Case(
             lambda: texts(k1=2.5),
             "With another k1 it is wrong: use the `k1` that is passed in.",
@@ -78,40 +78,40 @@ BM25 = Exercise(
         ),
     ),
     hints=(
-        "Two loops: over the passages, and inside over the words of the question, whose shares are added up.",
-        "n is in how many passages the word stands, tf how often in this one: sum(word in other ...), passage.count.",
-        "idf = log(1 + (N - n + 0.5) / (n + 0.5)): large for a word that few passages have.",
-        "The share is idf * tf / (tf + k1 * (1 - b + b * len(passage) / mean)), mean the mean length.",
+        "Loop over the passages, and inside over the words of the question, whose contributions you add up.",
+        "n = sum(word in other ...) counts the passages with the word, tf = passage.count(word) its occurrences here.",
+        "idf = log(1 + (N - n + 0.5) / (n + 0.5)) is large for a word that few passages contain.",
+        "A word contributes idf * tf / (tf + k1 * (1 - b + b * len(passage) / mean)), where mean is the mean length.",
     ),
     mistakes=slips("""
         sum(word in other for other in passages) -> sum(other.count(word) for other in passages)
-            Your n counts how often the word stands anywhere. It counts passages, each once.
+            Your n counts all occurrences of the word. It should count each passage that contains it once.
         math.log(1 + (N - n + 0.5) / (n + 0.5)) -> math.log((N - n + 0.5) / (n + 0.5))
-            Your idf has no 1 inside the log: a word of more than half of the passages then counts against them.
+            Your idf has no 1 inside the log, so a word that is in more than half of the passages gets a negative weight.
         math.log(1 + (N - n + 0.5) / (n + 0.5)) -> 1.0
-            Every word counts alike in yours. A word that few passages have says more: idf.
+            You give every word the same weight. A word that few passages contain says more: multiply by its idf.
         math.log(1 + (N - n + 0.5) / (n + 0.5)) -> math.log(N / max(n, 1))
             That is the idf of tf-idf, log N / n. BM25's is log(1 + (N - n + 0.5) / (n + 0.5)).
         math.log(1 + (N - n + 0.5) / (n + 0.5)) -> math.log(1 + (n + 0.5) / (N - n + 0.5))
-            Your idf is turned over: frequent words count most.
+            Your idf is upside down, so frequent words count most.
         math.log(1 + (N - n + 0.5) / (n + 0.5)) -> math.log2(1 + (N - n + 0.5) / (n + 0.5))
-            You take the logarithm to base 2. It is the natural one.
+            You take the logarithm to base 2. Take the natural one.
         idf * tf / (tf + k1 * (1 - b + b * len(passage) / mean)) -> idf * tf
-            In yours ten times the word is ten times the score. tf / (tf + k1 ...) flattens: it never passes 1.
+            If a word occurs ten times, you give ten times the score. tf / (tf + k1 ...) flattens: it never exceeds 1.
         idf * tf / (tf -> idf * tf * (k1 + 1) / (tf
-            You multiply by k1 + 1, as many texts do. It changes no order, and here it is left out.
+            You multiply by k1 + 1, as many texts do. It does not change the order, and we leave it out here.
         1 - b + b * len(passage) / mean -> 1
-            You leave the length out: a long passage has every word more often.
+            You leave the length out. A long passage contains every word more often, so it would be favoured.
         1 - b + b * len(passage) / mean -> b + (1 - b) * len(passage) / mean
-            b and 1 - b have changed places: with b = 0 the length must not count.
+            You have swapped b and 1 - b. With b = 0 the length must not count.
         1 - b + b * len(passage) / mean -> 1 - b + b * mean / len(passage)
-            Your length is upside down: a long passage is favoured. It is length / mean.
+            Your length ratio is upside down, so you favour long passages. It is length / mean.
         sum(map(len, passages)) / len(passages) -> max(map(len, passages))
-            You divide by the longest length. It is the mean length.
+            You divide by the length of the longest passage. Divide by the mean length.
         in question: -> in set(question):
-            You count each word of the question once. One that it says twice counts twice.
+            You count each word of the question once. A word that occurs twice counts twice.
         idf * tf / (tf + k1 * (1 - b + b * len(passage) / mean)) -> idf * tf / (tf + k1) / (1 - b + b * len(passage) / mean)
-            The length stands outside in yours. It multiplies k1, inside.
+            You put the length factor outside the fraction. It multiplies k1 inside the denominator.
     """),  # noqa: E501
 )
 
@@ -124,75 +124,77 @@ def my_dense_search(asked, known, k):
 
 
 def vectors(M=4, N=9, E=6, k=3, dtype=torch.float64):
-    """Vectors of questions (M, E) and of passages (N, E), each of another length, 0.5 or more, and k."""
+    """Vectors of questions (M, E) and of passages (N, E), of different lengths, 0.5 or more, and k."""
     asked, known = (F.normalize(torch.randn(rows, E, dtype=dtype), dim=-1) for rows in (M, N))
-    return asked * (0.5 + 3 * torch.rand(M, 1, dtype=dtype)), known * (0.5 + 5 * torch.rand(N, 1, dtype=dtype)), k
+    lengths = 0.5 + 3 * torch.rand(M, 1, dtype=dtype), 0.5 + 5 * torch.rand(N, 1, dtype=dtype)
+    lengths[0][0] = lengths[1][0] = 0.5
+    return asked * lengths[0], known * lengths[1], k
 
 
 def of_length_one(given):
-    """A step of `narrowed`: all vectors have length 1 already."""
+    """A step of `narrowed`: all vectors already have length 1."""
     return F.normalize(given["asked"], dim=-1), F.normalize(given["known"], dim=-1), given["k"]
 
 
-about = partial(Case, tolerance=1e-4)  # who adds a millionth to a length, against 0 / 0, is right
+about = partial(Case, tolerance=1e-4)  # an answer that adds a millionth to a length, against 0 / 0, is right
 
 
 DENSE = Exercise(
     lesson=LESSON,
     title="Dense search",
     solution=my_dense_search,
-    returns="places int64 (M, k) and cosines (M, k) of the k nearest, a pair",
+    returns="indices int64 (M, k) and cosines (M, k) of the k nearest, a pair",
     cases=(
         about(
             vectors,
             narrowed(
                 (
                     lambda given: (*of_length_one(given)[:2], 1),
-                    "With vectors of length 1 and k = 1 it is wrong already: the largest product and where it stands.",
+                    "It is wrong even for length 1 and k = 1. Return the largest product and its index.",
                 ),
-                (of_length_one, "With k = 1 it is right, with more not: the best first, for each question."),
-                otherwise="With vectors of length 1 it is right. A cosine is the product of normalised ones.",
+                (of_length_one, "It is right for k = 1 but not for more. Return the best first, for each question."),
+                otherwise="It is right for vectors of length 1. A cosine is the dot product of normalised vectors.",
             ),
         ),
         about(lambda: vectors(1, 1, 2, 1), OTHER_SIZES),
-        about(lambda: vectors(5, 5, 5, 5), "Where all sizes are equal it is wrong: there a turned tensor fits."),
-        about(lambda: vectors(6, 40, 3, 12), "With many passages it is wrong."),
+        about(lambda: vectors(5, 5, 5, 5), "It is wrong when all sizes are equal: check for a transposed tensor."),
+        about(lambda: vectors(6, 40, 3, 12), "It is wrong with many passages."),
         about(vectors, NO_GRADIENT, ask=pulled),
         about(lambda: vectors(dtype=torch.float32), SINGLE),
     ),
     hints=(
-        "Bring every vector to length 1: F.normalize(x, dim=-1). Then a product of two is their cosine.",
+        "Scale every vector to length 1: F.normalize(x, dim=-1). Then the dot product of two vectors is their cosine.",
         "asked @ known.T has a row for each question and a column for each passage, (M, N).",
         "cosines.topk(k, dim=1) gives the k largest of each row, the largest first.",
-        "It has .values and .indices: return the places, then the cosines.",
+        "It has .values and .indices: return the indices, then the cosines.",
     ),
     mistakes=slips("""
         asked, known = F.normalize(asked, dim=-1), F.normalize(known, dim=-1) -> pass
-            Your vectors keep their length, so a long passage wins whatever its direction: normalise both.
+            Your vectors keep their length, so a long one wins whatever its direction. Normalise both.
         F.normalize(known, dim=-1) -> known
-            Your passages keep their length: a long one wins whatever its direction.
+            The vectors of your passages keep their length, so a long one wins whatever its direction. Normalise them too.
         F.normalize(asked, dim=-1), F -> asked, F
-            Your questions keep their length: the order is right, and the numbers are no cosines.
+            The vectors of your questions keep their length. The order is right, but the numbers are not cosines.
         F.normalize(asked, dim=-1), F.normalize(known, dim=-1) -> F.normalize(asked, dim=0), F.normalize(known, dim=0)
-            You normalise over the batch. Each vector, a row, is brought to length 1: dim=-1.
+            You normalise over the batch. Scale each vector, which is a row, to length 1: dim=-1.
         F.normalize(asked, dim=-1), F.normalize(known, dim=-1) -> asked.softmax(-1), known.softmax(-1)
-            A softmax is no direction: numbers below 0 are lost. Divide by the length.
+            A softmax does not keep the direction: numbers below 0 become positive. Divide by the length.
         cosines = asked @ known.T -> cosines = -torch.cdist(asked, known)
-            Those are distances. Of vectors of length 1 the order is the same, the numbers are not: cosines are asked.
+            Those are distances. For vectors of length 1 the order is the same, but the exercise asks for cosines.
         cosines.topk(k, dim=1) -> cosines.topk(k, dim=1, largest=False)
-            You take the k furthest. The largest cosine is the nearest.
+            You take the k passages that are farthest away. The largest cosine is the nearest.
         cosines.topk(k, dim=1) -> cosines.topk(k, dim=1).__class__(cosines.topk(k, dim=1)[0].flip(1), cosines.topk(k, dim=1)[1].flip(1))
-            Yours has the nearest last. The nearest comes first.
+            You return the nearest last. Return it first.
         cosines.topk(k, dim=1) -> cosines.abs().topk(k, dim=1)
-            You take the largest without their sign: a passage that points the other way is the furthest.
+            You ignore the sign, but a passage that points the other way is the farthest away.
         best.indices, best.values -> best.values, best.indices
-            You return the cosines first. The places come first.
+            You return the cosines first. The indices come first.
         best.indices, best.values -> best.indices, best.values.softmax(dim=1)
-            Those are weights. The cosines themselves are asked.
+            Those are weights. Return the cosines themselves.
         best = cosines.topk(k, dim=1) -> best = cosines.T.topk(k, dim=1)
-            You look for the nearest questions of each passage. Asked are the nearest passages of each question.
+            You find the nearest questions of each passage. Find the nearest passages of each question.
         return best.indices, best.values -> return best.indices
-            You return the places alone. Their cosines are wanted too, as a pair.
+            You return only the indices. Return their cosines too, as a pair.
     """),  # noqa: E501
 )
 

@@ -1,4 +1,4 @@
-"""Lesson 15, what the records show: what a passage adds, who finds it, and when a search is learned from answers."""
+"""Lesson 15, what the records show: what a passage adds, how it is found, and when answers train a retriever."""
 
 from course_lib.experiments import (
     finding,
@@ -36,7 +36,7 @@ def passages_give_answers():
 
 @finding(
     "With a falsified passage SmolLM2 gives the false answer at least 60 % of the time, and with the passage of "
-    "another country that country's at least 50 %",
+    "another country it gives that country's answer at least 50 % of the time",
     chance=NOTHING,
 )
 def passages_are_believed():
@@ -44,8 +44,8 @@ def passages_are_believed():
 
 
 @finding(
-    "On questions that share few words with the passage, MiniLM ranks it first at least 12 points more often than "
-    "BM25, and among its first five at least 20 points more often than first",
+    "On paraphrases that share only the country's name with their passage, MiniLM ranks the passage first at least "
+    "12 points more often than BM25, and among its first five at least 20 points more often than first",
     chance=GUESS,
 )
 def meaning_beats_words_in_other_words():
@@ -54,8 +54,8 @@ def meaning_beats_words_in_other_words():
 
 
 @finding(
-    "Summed over five passages the correct answer costs at least 0.3 bits less than with the first alone, or with four"
-    " random ones beside it",
+    "Summed over five passages, the correct answer costs at least 0.3 bits less than with the first passage alone, and"
+    " than with the first and four random ones",
     chance=10.0,
 )
 def summing_saves_bits():
@@ -66,7 +66,9 @@ def summing_saves_bits():
 
 
 @finding(
-    "Trained on answers alone, the search ranks the passage first among 64 for at least 65 % of new names", chance=GUESS
+    "Trained on answers alone for 200 steps, the retriever ranks the correct passage first among 64 for at least 65 % "
+    "of new names",
+    chance=GUESS,
 )
 def search_is_learned_from_answers():
     return recorded(retrieval.live).numbers("recall"), ">=", 0.65
@@ -81,8 +83,8 @@ def memorised_facts_stay():
 
 
 @finding(
-    "64 facts that never change are memorised: at least 90 % of answers are correct, and the search finds at most 8 % "
-    "of new names",
+    "64 facts that never change are memorised: at least 90 % of the answers are correct, and the retriever finds at "
+    "most 8 % of new names",
     chance=GUESS,
 )
 def few_fixed_facts_are_memorised():
@@ -90,8 +92,8 @@ def few_fixed_facts_are_memorised():
 
 
 @finding(
-    "After all facts have changed, the learned search and its reader give the new answer at least 65 % of the time and"
-    " the old one at most 10 %",
+    "After all facts have changed, the learned retriever and its reader give the new answer at least 65 % of the time"
+    " and the old one at most 10 %",
     chance=NOTHING,
 )
 def searches_follow_changed_facts():
@@ -100,8 +102,8 @@ def searches_follow_changed_facts():
 
 
 @finding(
-    "A search that reads five passages from the start finds at most 20 % of new names after 200 steps; after 80 steps "
-    "with all passages it finds at least 60 %",
+    "A model that reads five passages from the start finds at most 20 % of new names after 200 steps; one that first "
+    "reads all passages for 80 steps finds at least 60 %",
     chance=GUESS,
 )
 def searches_begin_with_all_passages():
@@ -110,15 +112,15 @@ def searches_begin_with_all_passages():
 
 
 @finding(
-    "With 64 facts the search finds at least 10 points more new names when a tenth of them changes per step than when "
-    "one in a thousand does",
+    "With 64 facts the retriever finds at least 10 points more new names when a tenth of them change per step than "
+    "when one in a thousand does",
     chance=GUESS,
 )
 def change_teaches_the_search():
     return _changed(("recall",), 0.1, 64) - _changed(("recall",), 0.001, 64), ">=", 0.1
 
 
-@finding("With 412 facts that never change the search still finds at least 40 % of new names", chance=GUESS)
+@finding("With 412 facts that never change the retriever still finds at least 40 % of new names", chance=GUESS)
 def many_fixed_facts_teach_it_too():
     return _changed(("recall",), 0.0, 412), ">=", 0.4
 
@@ -129,7 +131,7 @@ def few_clusters_are_enough():
 
 
 @finding(
-    "With five passages in one prompt, at least 30 points more answers are correct with the right passage last than "
+    "With five passages in one prompt, at least 30 points more answers are correct with the correct passage last than "
     "first",
     chance=NOTHING,
 )
@@ -152,8 +154,8 @@ def words_win_on_the_same_words():
 
 
 @finding(
-    "With a letter left out of the name, BM25 on groups of three letters is at least 40 points ahead of BM25 on words "
-    "and 5 points ahead of the learned search",
+    "With one letter missing from the name, BM25 on character trigrams is at least 40 points ahead of BM25 on words "
+    "and 5 points ahead of the learned retriever",
     chance=GUESS,
 )
 def letters_bear_typing_errors():
