@@ -1,6 +1,6 @@
-"""Lesson 16, blocks that are used in several layers, words that are replaced; and a discriminator that sees the answer.
+"""Lesson 16, blocks that are used in several layers, replaced words, and a discriminator that sees the answer.
 
-The loss of a student and whole numbers for weights are in `smaller_bert_bits.py`, what is asked of the reader in
+The loss of distillation and quantisation are in `smaller_bert_bits.py`, the questions in
 `smaller_bert_questions.py`. The notebook holds the broken function word for word, under the name of its exercise.
 """
 
@@ -23,64 +23,64 @@ def matrices(B=2, T=3, D=4, G=3, n_layers=6, dtype=torch.float64):
 
 
 def stacked(answer, x, weights, n_layers):
-    """For `Case.ask`: what the answer makes of blocks that do not commute."""
+    """For `Case.ask`: the result for blocks that do not commute."""
     return answer(x, [lambda x, w=w: x.cos() + torch.tanh(x @ w[1:] + w[0]) for w in weights], n_layers)
 
 
 def gradients(answer, *arguments):
-    """For `Case.ask`: the way back to the states and to the matrices of the shared blocks."""
+    """For `Case.ask`: the gradients of the states and of the matrices of the shared blocks."""
     return pulled(lambda *given: stacked(answer, *given), *arguments)
 
 
 def which_layer(answer, solution, arguments):
-    """With how few blocks and layers it goes wrong already."""
+    """The smallest numbers of blocks and layers for which it goes wrong."""
     x, weights, n_layers = arguments
     for (n_blocks, few), said in (
-        ((1, 1), "With one block and one layer it is wrong already: blocks[0](x)."),
-        ((1, 2), "One layer is right, one block in two layers is not: its second use reads what its first one gave."),
-        ((2, 2), "Two blocks for two layers are wrong: each is used once, and the second reads what the first gave."),
+        ((1, 1), "It is wrong even for one block and one layer, which is blocks[0](x)."),
+        ((1, 2), "One layer is right, one block in two layers is not: its second use reads the output of its first."),
+        ((2, 2), "Two blocks for two layers are wrong: use each once; the second reads the output of the first."),
     ):
         given = (x, weights[:n_blocks], few)
         if not same(stacked(answer, *fresh(given)), stacked(solution, *fresh(given))):
             return said
-    return "Each block once is right, several times each is not: blocks[0] is in the first n_layers / G layers."
+    return "It is right if each block is used once, but not otherwise: blocks[0] serves the first n_layers / G layers."
 
 
 SHARED_STACK = Exercise(
     title="Shared blocks",
     solution=my_shared_stack,
-    returns="the states behind the last layer, (B, T, D)",
+    returns="the output of the last layer, (B, T, D)",
     cases=(
         Case(matrices, which_layer, stacked),
         Case(lambda: matrices(1, 1, 2, 2, 8), OTHER_SIZES, stacked),
-        Case(lambda: matrices(G=1, n_layers=5), "With one block for all layers it is wrong: n_layers times.", stacked),
-        Case(lambda: matrices(G=4, n_layers=4), "With as many blocks as layers it is wrong: each once.", stacked),
+        Case(lambda: matrices(G=1, n_layers=5), "It is wrong with one block: use it n_layers times.", stacked),
+        Case(lambda: matrices(G=4, n_layers=4), "It is wrong with as many blocks as layers. Use each once.", stacked),
         Case(matrices, NO_GRADIENT, gradients),
         Case(lambda: matrices(dtype=torch.float32), SINGLE, stacked),
     ),
     hints=(
-        "How many layers does each of the G blocks stand in? What does each layer read?",
-        "A loop over n_layers layers: x = block(x). Which block is that in layer 0, and which in the last one?",
-        "Six layers and three blocks are the blocks 0, 0, 1, 1, 2, 2.",
-        "In layer number `layer`, from 0, it is blocks[layer * len(blocks) // n_layers].",
+        "How many layers use each of the G blocks? What does each layer read?",
+        "Loop over n_layers layers with x = block(x). Which block is that in layer 0, and which in the last layer?",
+        "With six layers and three blocks, the layers use the blocks 0, 0, 1, 1, 2, 2.",
+        "Layer number `layer`, counted from 0, uses blocks[layer * len(blocks) // n_layers].",
     ),
     mistakes=slips("""
         range(n_layers) -> range(0, n_layers, n_layers // len(blocks))
-            You use each block once. Each is used in n_layers / G layers, or nothing is shared.
+            You use each block once, so nothing is shared. Use each in n_layers / G layers.
         layer * len(blocks) // n_layers -> layer % len(blocks)
-            You go round: 0, 1, 2, 0, 1, 2. The layers of one block follow each other: 0, 0, 1, 1, 2, 2.
+            You cycle: 0, 1, 2, 0, 1, 2. The layers of one block are consecutive: 0, 0, 1, 1, 2, 2.
         layer * len(blocks) // n_layers -> 0
-            You use the first block alone. That is right for G = 1; here there are more.
+            You use only the first block. That is right for G = 1, but here there are more.
         layer * len(blocks) // n_layers -> -1
-            You use the last block alone. Each has its layers.
+            You use only the last block. Each block has its own layers.
         layer * len(blocks) // n_layers -> -1 - layer * len(blocks) // n_layers
-            You begin with the last block. blocks[0] is nearest to the tables: it comes first.
+            You begin with the last block. blocks[0] is next to the embeddings, so it comes first.
         layer * len(blocks) // n_layers -> layer // len(blocks)
-            You give each block G layers. Each has n_layers / G of them.
+            You give each block G layers. Give each n_layers / G layers.
         layer * len(blocks) // n_layers -> round(layer * len(blocks) / n_layers)
-            You round to the nearest block, so they have unequal numbers of layers. Round down: //.
+            You round to the nearest block, which gives the blocks unequal numbers of layers. Round down: //.
         layer * len(blocks) // n_layers -> layer
-            There is no such block: they are numbered from 0 to G - 1. In layer number `layer` it is the block
+            There is no such block: they are numbered from 0 to G - 1. Layer number `layer` uses block
             layer * G // n_layers.
         range(n_layers) -> range(n_layers + 1)
         layer * len(blocks) // n_layers -> min(layer * len(blocks) // n_layers, len(blocks) - 1)
@@ -89,16 +89,16 @@ SHARED_STACK = Exercise(
             You have one layer too few.
         range(n_layers) -> range(n_layers * len(blocks))
         layer * len(blocks) // n_layers -> layer // n_layers
-            You use each block n_layers times. All of them together have n_layers layers.
+            You use each block n_layers times. All blocks together have n_layers layers.
         x = blocks -> y = blocks
         return x -> return y
-            Each of your layers reads the x that came in, so the last one alone counts: hand on what each gives.
+            Each of your layers reads the original x, so only the last layer counts. Pass on the output of each layer.
         x = blocks -> _ = blocks
-            You call the blocks and drop what they give: x = block(x).
+            You call the blocks and drop their output. Write x = block(x).
         x = blocks[layer * len(blocks) // n_layers](x) -> x = sum(block(x) for block in blocks) / len(blocks)
-            You take the mean over all blocks in every layer. A layer has one block.
+            You average over all blocks in every layer. A layer uses one block.
         x = blocks -> x = x + blocks
-            You add x once more. A block has its residual sums inside.
+            You add x once more. A block already has its residual connections inside.
     """),
 )
 
@@ -110,7 +110,7 @@ def my_replace(ids, chosen, drawn):
 
 
 def drawn_pieces(B=4, T=9, N=12, alike=4, V=90):
-    """Pieces (B, T), N chosen places, and a draw for each; so many of them are what stood there."""
+    """Tokens (B, T), N chosen positions, and a sampled token for each; `alike` of them are the original token."""
     ids, chosen = torch.randint(V, (B, T)), torch.zeros(B * T, dtype=torch.bool)
     chosen[torch.randperm(B * T)[:N]] = True
     chosen = chosen.view(B, T)
@@ -120,91 +120,91 @@ def drawn_pieces(B=4, T=9, N=12, alike=4, V=90):
 
 
 def which_of_both(answer, solution, arguments):
-    """Whether it is the text or the answer, and where."""
+    """Whether the text or the labels are wrong, and where."""
     ids, chosen, _ = arguments
     (read, replaced), (right, truth) = (one(*fresh(arguments)) for one in (answer, solution))
     if not same(read[~chosen], ids[~chosen]):
-        return "The text is wrong where no place was chosen: there it stays as it is."
+        return "The text is wrong at positions that were not chosen. There it stays as it is."
     if not same(read, right):
-        return "The text is wrong at chosen places: the draws go there in their order, row by row."
+        return "The text is wrong at chosen positions. The sampled tokens go there in order, row by row."
     if not same(replaced[~chosen], truth[~chosen]):
-        return "The text is right. Where no place was chosen nothing was replaced: False."
-    return "The text is right, the answers at chosen places are not. Is there another piece than before?"
+        return "The text is right. Where no position was chosen nothing was replaced: False."
+    return "The text is right, but the labels at chosen positions are not. Is there another token than before?"
 
 
 REPLACE = Exercise(
     title="Replaced or not",
     solution=my_replace,
-    returns="what is read, whole numbers (B, T), and what was replaced, truth values (B, T)",
+    returns="the text with the sampled tokens, integers (B, T), and what was replaced, booleans (B, T)",
     cases=(
         Case(drawn_pieces, which_of_both),
         Case(lambda: drawn_pieces(1, 1, 1, 0), OTHER_SIZES),
-        Case(lambda: drawn_pieces(3, 5, 0, 0), "Where no place is chosen it is wrong: the text as it was, all False."),
-        Case(lambda: drawn_pieces(2, 4, 8, 3), "Where every place is chosen it is wrong."),
-        Case(lambda: drawn_pieces(2, 7, 5, 5), "Where each draw is what stood there it is wrong: all False."),
+        Case(lambda: drawn_pieces(3, 5, 0, 0), "It is wrong if no position is chosen: the text as it was, all False."),
+        Case(lambda: drawn_pieces(2, 4, 8, 3), "It is wrong if every position is chosen."),
+        Case(lambda: drawn_pieces(2, 7, 5, 5), "It is wrong if each sample is the original token: all False."),
     ),
     hints=(
-        "Two things are asked: the text with the draws in it, and where it differs from the one before.",
-        "read = ids.clone() is a copy; read[chosen] is its chosen places, row by row.",
-        "read[chosen] = drawn puts the draws there. What has changed?",
-        "read != ids is True where another piece stands now. A draw of the same piece has changed nothing.",
+        "Return two things: the text with the sampled tokens, and where it differs from the original.",
+        "read = ids.clone() is a copy, and read[chosen] are its chosen positions, row by row.",
+        "read[chosen] = drawn puts the sampled tokens there. What has changed?",
+        "read != ids is True where the token differs. Sampling the same token again has changed nothing.",
     ),
     mistakes=slips("""
         return read, read != ids -> return read, chosen.clone()
-            You call every chosen place replaced. Where the draw is the piece that stood there the text is as it was:
-            nobody could tell, and the answer is False.
+            You call every chosen position replaced. If the sample is the original token, the text is unchanged and
+            nobody could tell, so the label is False.
         read[chosen] = drawn -> read.T[chosen.T] = drawn
-            You put the draws in column by column. They are in the order of ids[chosen]: row by row.
+            You insert the samples column by column. They are in the order of ids[chosen]: row by row.
         return read, read != ids -> return read, read == ids
-            Yours is True where the text is as it was. Replaced is the opposite.
+            Your labels are True where the text is unchanged. Replaced is the opposite.
         return read, read != ids -> return read, chosen & (read == ids)
-            You mark the places whose draw is what stood there. Those are the chosen ones that were not replaced.
+            You label the positions whose sample is the original token. Those were chosen but not replaced.
         return read, read != ids -> return read, drawn != ids[chosen]
-            You answer for the chosen places alone. The discriminator is asked at every place: (B, T).
+            You label only the chosen positions. The discriminator is asked at every position: (B, T).
         return read, read != ids -> return read, (read != ids).long()
-            Your answers are 0 and 1. Truth values are asked for, as of every mask here.
+            Your labels are 0 and 1. The exercise asks for booleans, like every mask in this course.
         return read, read != ids -> return ids, read != ids
-            You hand out the text as it was: nothing is replaced in what is read.
+            You return the original text, in which nothing is replaced.
         return read, read != ids -> return read != ids, read
-            You exchanged the two: the text comes first.
+            You swapped the two results. The text comes first.
         return read, read != ids -> return read
-            You return the text alone. Where it was replaced is asked for too.
+            You return only the text. Return where it was replaced, too.
         read[chosen] = drawn -> read[chosen] = drawn.roll(1)
-            Your draws are one place late: the first belongs to the first chosen place.
+            Your samples are shifted by one position. The first belongs to the first chosen position.
         read[chosen] = drawn -> read[chosen] = drawn.flip(0)
-            You put the draws in from the end. The first belongs to the first chosen place.
+            You insert the samples in reverse order. The first belongs to the first chosen position.
         read[chosen] = drawn -> read[chosen] = drawn.sort().values
-            You put the draws in by size. Each belongs to a place of its own.
+            You sort the samples. Each belongs to its own position.
         read[chosen] = drawn -> read[chosen] += drawn
-            You add the number of one piece to that of another. The draw stands there instead.
+            You add the id of one token to that of another. The sample replaces the original token.
         read[chosen] = drawn -> read[chosen] = 0
-            You write piece 0 into each chosen place. That is hiding: the draws go there.
+            You write token 0 at each chosen position, which is masking. Put the samples there.
         read[chosen] = drawn -> read[:] = drawn[:1] if len(drawn) else read
-            You write into every place. Where none was chosen the text stays.
+            You write at every position. Where nothing was chosen, the text stays as it is.
     """),
 )
 
 
 def broken_replaced(ids, chosen, generator, mask_id):
-    """A batch for the discriminator: what it reads (B, T), and which of it was replaced, truth values (B, T).
+    """A batch for the discriminator: what it reads (B, T), and which tokens were replaced, booleans (B, T).
 
-    generator(text): a piece for every place, (B, T), each drawn at random, anew in each call.
+    generator(text): a sampled token for every position, (B, T), with new samples in each call.
     """
     read = ids.masked_fill(chosen, mask_id)  # the generator must not see what it is to guess
     drawn = generator(read)
     text = torch.where(chosen, drawn, ids)
-    return read, text != ids  # drawn alike is not replaced
+    return read, text != ids  # the same token again is not replaced
 
 
 def mended_replaced(ids, chosen, generator, mask_id):
     read = ids.masked_fill(chosen, mask_id)  # the generator must not see what it is to guess
     drawn = generator(read)
     text = torch.where(chosen, drawn, ids)  # what the discriminator reads holds no [MASK]
-    return text, text != ids  # drawn alike is not replaced
+    return text, text != ids  # the same token again is not replaced
 
 
 def hidden_places(B=4, T=20, share=0.4, V=5, mask_id=5):
-    """Ids (B, T) of V pieces, which places are chosen, the id of [MASK], which no piece has, and how many pieces."""
+    """Ids (B, T) of V tokens, the chosen positions, the id of [MASK], which no token has, and the number of tokens."""
     chosen = torch.rand(B, T) < share
     chosen[:, 0] = True
     ids = torch.randint(V, (B, T))
@@ -212,13 +212,13 @@ def hidden_places(B=4, T=20, share=0.4, V=5, mask_id=5):
 
 
 def guessing(mask_id, V):
-    """A generator: mostly it copies what it sees; [MASK] it guesses by what is beside it, another way in each call."""
+    """A generator that mostly copies its input; it guesses [MASK] from the neighbours, differently in each call."""
     calls = []
 
     def generator(text):
         calls.append(text)
         beside = text.roll(1, 1) * 3 + text.roll(-1, 1) + torch.arange(text.shape[1]) + len(calls)
-        copied = (text - (text > mask_id).long() + (beside % 7 == 0).long()) % V  # number of the piece
+        copied = (text - (text > mask_id).long() + (beside % 7 == 0).long()) % V  # id of the token
         drawn = torch.where(text == mask_id, beside % V, copied)
         return drawn + (drawn >= mask_id)
 
@@ -226,27 +226,27 @@ def guessing(mask_id, V):
 
 
 def batch_of(answer, ids, chosen, mask_id, V):
-    """For `Case.ask`: the batch, by a generator of its own."""
+    """For `Case.ask`: the batch, with a new generator."""
     return answer(ids, chosen, guessing(mask_id, V), mask_id)
 
 
 def which_text(answer, solution, arguments):
-    """Whether it is what the discriminator reads, or what is asked."""
+    """Whether the text of the discriminator is wrong, or the labels."""
     (text, _), (right, _) = (batch_of(one, *fresh(arguments)) for one in (answer, solution))
     if not same(text, right):
-        return "The discriminator does not read what it should: the text, and at chosen places what was drawn."
-    return "It reads what it should. The answers are wrong: True where another piece stands than in `ids`."
+        return "The discriminator does not read what it should: the text with the sampled tokens at chosen positions."
+    return "It reads what it should. The answers are wrong: they are True where the token differs from `ids`."
 
 
 REPLACED = Exercise(
     title="Find the bug: a discriminator that is right at once",
     solution=mended_replaced,
-    returns="what the discriminator reads, whole numbers (B, T), and what was replaced, truth values (B, T)",
+    returns="what the discriminator reads, integers (B, T), and what was replaced, booleans (B, T)",
     cases=(
         Case(hidden_places, which_text, batch_of),
         Case(lambda: hidden_places(1, 30), OTHER_SIZES, batch_of),
-        Case(lambda: hidden_places(3, 6, 1.0), "Where every place is chosen it is wrong.", batch_of),
-        Case(lambda: hidden_places(2, 5, 0.0, 1, 1), "With one piece alone nothing can be replaced.", batch_of),
+        Case(lambda: hidden_places(3, 6, 1.0), "It is wrong if every position is chosen.", batch_of),
+        Case(lambda: hidden_places(2, 5, 0.0, 1, 1), "With a single token nothing can be replaced.", batch_of),
         Case(
             lambda: hidden_places(mask_id=0),
             "Where [MASK] has another id it is wrong: use the `mask_id` that is passed in, here 0.",
@@ -255,38 +255,40 @@ REPLACED = Exercise(
     ),
     stub=broken_replaced,
     hints=(
-        "On random letters nobody can tell which were exchanged. Yet its accuracy is near 1.00. What does it see?",
-        "Print both results side by side. Which piece stands where the answer is True?",
-        "Two models read here, the generator and the discriminator. May they read the same text?",
-        "`text` has the draws in it, and no [MASK]. It is what the discriminator is to read.",
+        "On random letters nobody can tell which ones were replaced, but its accuracy is near 1.00. What does it see?",
+        "Print both results side by side. Which token is at the positions where the label is True?",
+        "Two models read here, the generator and the discriminator. Should they read the same text?",
+        "`text` contains the sampled tokens and no [MASK]. This is what the discriminator should read.",
     ),
     mistakes=slips("""
         return text, -> return read,
-            The bug is still there: the discriminator reads [MASK] wherever a place was chosen, and has to know no word
-            to say "replaced". Accuracy 1.00 after few steps is a warning: some draws fit as well as what stood there.
+            The bug is still there: the discriminator reads [MASK] at every chosen position and can say "replaced"
+            without knowing a word. Accuracy 1.00 after a few steps is a warning: some samples fit as well as the
+            original.
         return text, -> return torch.where(text != ids, drawn, read),
-            Where the draw is what stood there your text still has [MASK], and that says "not replaced" for certain.
-            Such a leak is smaller, and still one: no [MASK] at all.
+            Where the sample is the original token, your text still has [MASK], which gives away "not replaced". That is
+            a smaller leak, but still a leak. There must be no [MASK] at all.
         return text, -> return torch.where(text != ids, mask_id, ids),
-            You hide what was replaced, so "is it [MASK]?" is the answer, in all places. The draws stand there instead.
+            You mask what was replaced, so "is it [MASK]?" is the answer everywhere. Put the samples there instead.
         text != ids -> chosen.clone()
-            You call every chosen place replaced. Drawn alike is not replaced. (text != read says the same as yours.)
+            You call every chosen position replaced. The same token again is not replaced. (text != read has the same
+            fault.)
         text != ids -> text == ids
-            Yours is True where the text is as it was. That line was right.
+            Your labels are True where the text is unchanged. That line was right before.
         text != ids -> chosen & (text == ids)
-            You mark what was drawn alike. That is what was not replaced.
+            You label the positions where the sample is the original token. Those were not replaced.
         return text, text != ids -> return ids, text != ids
-            The discriminator reads the text as it was. Nothing is replaced in it, so nothing can be found.
+            The discriminator reads the original text. Nothing is replaced in it, so there is nothing to find.
         generator(read) -> generator(ids)
-            Now the generator reads the answers, and has only to copy: hardly a piece is replaced.
+            Now the generator reads the answers and only has to copy them, so hardly a token is replaced.
         torch.where(chosen, drawn, ids) -> torch.where(chosen, ids, drawn)
-            You put draws where no place was chosen. Where chosen is True the draw comes in.
+            You put samples at positions that were not chosen. They belong where chosen is True.
         return text, -> return torch.where(chosen, generator(read), ids),
-            You let the generator draw twice. The answers belong to one draw, and what is read to the other.
+            You let the generator sample twice. The labels belong to one sample, and the text to the other.
         return text, text != ids -> return text, (text != ids)[chosen]
-            You answer for the chosen places alone. The discriminator is asked at every place: (B, T).
+            You return labels for the chosen positions only. The discriminator is asked at every position: (B, T).
         return text, text != ids -> return text, (text != ids).long()
-            Your answers are 0 and 1. Truth values are asked for.
+            Your labels are 0 and 1. The exercise asks for booleans.
     """),
 )
 
