@@ -1,6 +1,6 @@
 """Lesson 04: the additive score, a masked softmax, the alignment error rate, reading an alignment.
 
-The look that has to be mended is in `attention_alignment_look.py`, what is asked in `attention_alignment_questions.py`.
+The attention that has to be fixed is in `attention_alignment_look.py`, the quiz in `attention_alignment_questions.py`.
 """
 
 import operator
@@ -13,48 +13,48 @@ from course_lib.exercises.slips import slips
 
 
 def my_additive_scores(s, h, w, u, v):
-    inside = torch.tanh((s @ w)[:, None] + h @ u)  # (B, S, d_k): the same s for every source place
+    inside = torch.tanh((s @ w)[:, None] + h @ u)  # (B, S, d_k): the same s for every source position
     return inside @ v
 
 
 SHAPES = "B D, B S K, D N, K N, N"
-EVEN = dict.fromkeys("BDSKN", 5)  # here a turned matrix fits, and a misplaced addition raises no error
+EVEN = dict.fromkeys("BDSKN", 5)  # here a transposed matrix fits, and a misplaced addition raises no error
 
 ADDITIVE = Exercise(
     title="The additive score",
     solution=my_additive_scores,
-    returns="one score for each source place of each sentence, (B, S)",
+    returns="one score for each source position of each sentence, (B, S)",
     cases=(
-        Case(tensors(SHAPES, sizes=EVEN), "The score must be v · tanh(s w + h u). Compare the terms one by one."),
-        *on(SHAPES, "Where all sizes are equal you are right, and where they differ you are not."),
+        Case(tensors(SHAPES, sizes=EVEN), "The score should be v · tanh(s w + h u). Compare the terms one by one."),
+        *on(SHAPES, "Your answer is right when all sizes are equal, and wrong when they differ."),
     ),
     hints=(
-        "Project both with their matrices, add, squash, and let v read a number off: v · tanh(s w + h u).",
-        "s @ w is (B, d_k), h @ u is (B, S, d_k). The state meets every place: give it a dimension of size 1.",
-        "torch.tanh((s @ w)[:, None] + h @ u) is (B, S, d_k); a product with v (d_k,) leaves (B, S).",
+        "Multiply each with its matrix, add them, apply tanh, and let v turn the result into one number.",
+        "s @ w is (B, d_k), h @ u is (B, S, d_k). Give s @ w a dimension of size 1 for the positions.",
+        "torch.tanh((s @ w)[:, None] + h @ u) is (B, S, d_k); its product with v, which is (d_k,), is (B, S).",
     ),
     mistakes=slips("""
         torch.tanh( -> (
-            tanh is missing: without it the score is linear, and s only shifts all scores of a row alike.
+            tanh is missing: without it the score is linear, and s only shifts all scores of a row by the same amount.
         torch.tanh( -> (
-        inside @ v -> torch.tanh(inside @ v)  # tanh stands around the score. It belongs inside, before v is applied.
+        inside @ v -> torch.tanh(inside @ v)  # You apply tanh to the score: apply it before v.
         (s @ w)[:, None] + h @ u -> torch.tanh(s @ w)[:, None] + torch.tanh(h @ u)
         inside = torch.tanh( -> inside = (
-            You squash s W and h U one by one. Add first, then tanh: only so do the two meet.
+            You apply tanh to s w and h u one by one. Add them first, then apply tanh: only then do they interact.
         (s @ w)[:, None] -> s @ w
-            s @ w is (B, d_k) and h @ u is (B, S, d_k): added as they are, sentence b's state meets place b.
-            Give s @ w a dimension for the places: (s @ w)[:, None].
-        inside @ v -> torch.softmax(inside @ v, -1)  # These are weights already. Return the scores e.
+            s @ w is (B, d_k) and h @ u is (B, S, d_k): if you just add them, sentence b's state goes to position b.
+            Give s @ w a dimension for the positions: (s @ w)[:, None].
+        inside @ v -> torch.softmax(inside @ v, -1)  # These are the weights. Return the scores e.
         s @ w -> s @ w.T
-            You turn w round. A state is a row, and w has a row for each of its numbers: it is s @ w.
+            You transpose w. A state is a row, and w has a row for each of its numbers: use s @ w.
         h @ u -> h @ u.T
-            You turn u round. A source state is a row, and u has a row for each of its numbers: it is h @ u.
+            You transpose u. A source state is a row, and u has a row for each of its numbers: use h @ u.
         [:, None] + h @ u -> [:, None] * (h @ u)
-            You multiply s @ w and h @ u. The additive score adds them, hence its name.
+            You multiply s @ w and h @ u. The additive score adds them, as its name says.
         (s @ w)[:, None] + -> 0 +  # The decoder's state s is not used: the term s @ w is missing.
         + h @ u -> + 0 * h @ u  # The source states h are not used: the term h @ u is missing.
-        inside @ v -> inside.sum(-1)  # v is missing: a sum weighs all units alike.
-        inside = torch.tanh -> inside = torch.sigmoid  # You squash with sigmoid: the additive score has tanh.
+        inside @ v -> inside.sum(-1)  # v is missing: a sum gives all units the same weight.
+        inside = torch.tanh -> inside = torch.sigmoid  # You use a sigmoid: the additive score uses tanh.
     """),
 )
 
@@ -66,21 +66,21 @@ def my_masked_softmax(scores, mask):
 
 
 def masked(shift=0.0, hidden=(0, 2, 4), dtype=torch.float64):
-    """Scores (3, 5) and a mask; of row b the last hidden[b] places must not be looked at."""
+    """Scores (3, 5) and a mask; the last hidden[b] positions of row b must not be attended to."""
     mask = torch.stack([torch.arange(5) < 5 - number for number in hidden])
     return torch.randn(3, 5, dtype=dtype) + shift, mask
 
 
 def far_apart(dtype=torch.float64):
-    """Rows that lie thousands apart, and masked scores thousands above all others of their row."""
+    """Rows that are thousands apart, and masked scores thousands above all others of their row."""
     scores = torch.tensor([[-1e6, -1e6 - 1, 9, 9], [2e3, 2001, 9, 9], [3e3, -2e3, -2002, 9], [0, 1, 3e3, 3e3]])
     mask = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 0, 0]]).bool()
     return scores.to(dtype), mask
 
 
 FAR = (
-    "Rows that lie far apart, or masked scores far above the others, come out wrong: subtract from each row its own "
-    "largest score, the masked ones left aside."
+    "With rows that are far apart, or masked scores far above the others, it is wrong: subtract from each row its own "
+    "largest score, ignoring the masked ones."
 )
 LOW = "With scores around -2000 it is wrong: exp(-2000) is 0 in the computer. Subtract each row's largest score first."
 MASKED = Exercise(
@@ -88,15 +88,15 @@ MASKED = Exercise(
     solution=my_masked_softmax,
     returns="one weight for each score, of the shape of scores, (..., S)",
     cases=(
-        Case(masked, "With some places masked, the rest have the softmax of their own scores, and masked places 0."),
+        Case(masked, "Masked positions should get 0, and the others the softmax of their own scores."),
         Case(lambda: masked(shift=-2000.0), LOW),
         Case(lambda: masked(shift=2000.0), LOW.replace("-2000", "+2000").replace("0 in", "infinite in")),
         Case(
-            lambda: masked(dtype=torch.float32), "In single precision it is wrong: take the lowest number of its dtype."
+            lambda: masked(dtype=torch.float32), "In single precision it is wrong: use the lowest number of its dtype."
         ),
         Case(far_apart, FAR),
         Case(lambda: far_apart(torch.float32), FAR),
-        Case(lambda: masked(hidden=(0, 5, 2)), "A row in which nothing may be looked at gives zeros, not NaN."),
+        Case(lambda: masked(hidden=(0, 5, 2)), "A row in which nothing may be attended to should give zeros, not NaN."),
         Case(
             lambda: tuple(a.expand(2, 3, 5) for a in masked()), "With more dimensions, (2, 3, 5), the answer is wrong."
         ),
@@ -104,36 +104,36 @@ MASKED = Exercise(
         Case(masked, NO_GRADIENT, ask=pulled),
     ),
     hints=(
-        "Masked scores must not take part: make them as low as can be, before softmax.",
-        "scores.masked_fill(~mask, lowest) with lowest = torch.finfo(scores.dtype).min, not minus infinity.",
-        "A row of lowest numbers comes out uniform: set masked weights to 0 once more at the end.",
+        "Masked scores must not take part: make them as low as possible before the softmax.",
+        "Use scores.masked_fill(~mask, lowest) with lowest = torch.finfo(scores.dtype).min, not minus infinity.",
+        "A row of lowest numbers gives uniform weights: set masked weights to 0 once more at the end.",
     ),
     mistakes=slips("""
         scores.masked_fill(~mask, lowest) -> scores
         return weights.masked_fill(~mask, 0) -> return weights
             The mask changes nothing in your answer: padding gets weight.
         ~mask -> mask
-            Your mask is upside down: masked_fill fills where its mask is True, and True here means: may be looked at.
+            Your mask is inverted: masked_fill fills where its mask is True, and here True means: may be attended to.
         ~mask, lowest -> mask, lowest
         return weights.masked_fill(~mask, 0) -> return weights
-            Your mask is upside down: masked_fill fills where its mask is True. Fill with ~mask, both times.
+            Your mask is inverted: masked_fill fills where its mask is True. Fill with ~mask, both times.
         scores.masked_fill(~mask, lowest) -> scores
-            You zero the weights after softmax, so that the rest does not sum to one. Mask the scores, before.
+            You zero the weights after the softmax, so the rest does not sum to 1. Mask the scores before it.
         scores.masked_fill(~mask, lowest) -> scores * mask
         return weights.masked_fill(~mask, 0) -> return weights
-            A masked score of 0 is a score like any other: exp(0) = 1. It has to be the lowest number there is.
-        dim=-1 -> dim=0  # Your columns do not share the weight: each row is one query, softmax over the last dimension.
+            A masked score of 0 is a score like any other, because exp(0) = 1. Use the lowest number there is.
+        dim=-1 -> dim=0  # Each row is one query: take the softmax over the last dimension.
         lowest = torch.finfo(scores.dtype).min -> lowest = -1e3
-            With scores around -2000 a masked place wins: a fixed number such as -1e3 or -100 is not low enough.
+            With scores around -2000 a masked position wins: a fixed number such as -1e3 or -100 is not low enough.
         lowest = torch.finfo(scores.dtype).min -> lowest = float("-inf")
         return weights.masked_fill(~mask, 0) -> return weights
-            A row in which nothing may be looked at gives NaN, 0 / 0, after minus infinity. It shall give zeros.
+            With minus infinity, a row in which nothing may be attended to gives 0 / 0 = NaN. It should give zeros.
         return weights.masked_fill(~mask, 0) -> return weights
-            Where nothing may be looked at, yours looks at everything alike: all scores are equally low.
-            Set masked weights to 0 once more after softmax.
+            Where nothing may be attended to, your weights are uniform, because all scores are equally low.
+            Set masked weights to 0 once more after the softmax.
         torch.softmax(scores.masked_fill(~mask, lowest), dim=-1) -> scores.exp() * mask
         return weights.masked_fill(~mask, 0) -> return weights / (weights.sum(-1, keepdim=True) + 1e-9)
-            With scores around -2000 all weights vanish: exp(-2000) is 0 in the computer, and so is their sum.
+            With scores around -2000 all weights vanish: exp(-2000) is 0 in the computer, and so is the sum.
     """),
 )
 
@@ -143,7 +143,7 @@ def my_error_rate(links, gold):
     return 1 - 2 * both / (len(links) + len(gold)) if links or gold else 0.0
 
 
-LINKS = {(0, 0), (1, 2), (3, 3), (2, 4), (6, 1)}  # 3 of 5 right, 3 of 6 found
+LINKS = {(0, 0), (1, 2), (3, 3), (2, 4), (6, 1)}  # 3 of 5 are correct, 3 of 6 are found
 GOLD = {(0, 0), (1, 2), (2, 1), (3, 3), (4, 3), (5, 4)}  # with 5 targets and 4 sources of the links
 
 RATE = Exercise(
@@ -152,43 +152,43 @@ RATE = Exercise(
     returns="one number from 0 to 1",
     cases=(
         Case(lambda: (LINKS, GOLD), "With 5 links, 6 gold links and 3 in both, the rate is 1 - 2 · 3 / (5 + 6)."),
-        Case(lambda: (GOLD, GOLD), "Where the links are the gold links, the rate is 0."),
-        Case(lambda: ({(0, 1)}, {(1, 0)}), "No link is right, none of the gold ones is found: the rate is 1."),
-        Case(lambda: (set(), GOLD), "No link at all, and gold has some: the rate is 1."),
-        Case(lambda: (LINKS, set()), "Links, and no gold link: the rate is 1."),
-        Case(lambda: (set(), set()), "No links and no gold links: nothing was wrong, so the rate is 0."),
+        Case(lambda: (GOLD, GOLD), "If the links are the gold links, the rate is 0."),
+        Case(lambda: ({(0, 1)}, {(1, 0)}), "If no link is correct, the rate is 1."),
+        Case(lambda: (set(), GOLD), "If there is no link at all and gold has some, the rate is 1."),
+        Case(lambda: (LINKS, set()), "If there are links but no gold links, the rate is 1."),
+        Case(lambda: (set(), set()), "If there are no links and no gold links, nothing is wrong, so the rate is 0."),
     ),
     hints=(
         "Count three numbers: the links, the gold links, and those in both (sets: links & gold).",
-        "1 - 2 · both / (links + gold).",
-        "Where both sets are empty nothing is wrong: return 0.",
+        "The rate is 1 - 2 · both / (links + gold).",
+        "If both sets are empty, nothing is wrong: return 0.",
     ),
     mistakes=slips("""
-        1 - 2 * both -> 2 * both  # That is the F score, which is 1 when all is right. The error rate is 1 minus it.
+        1 - 2 * both -> 2 * both  # That is the F score, 1 when all is correct. The error rate is 1 minus it.
         2 * both / (len(links) + len(gold)) -> both / len(links)
-            You divide by the number of links alone: that is 1 - precision. Missed links cost nothing.
+            You divide by the number of links alone: that is 1 - precision. Gold links that are missing cost nothing.
         2 * both / (len(links) + len(gold)) -> both / len(gold)
             You divide by the number of gold links alone: that is 1 - recall. Wrong links cost nothing.
         2 * both / (len(links) + len(gold)) -> both / len(links | gold)
-            You divide by the union. The formula has |A| + |G| below, and 2 |A and G| above.
+            You divide by the union. The formula has 2 |A and G| in the numerator and |A| + |G| in the denominator.
         (len(links) + len(gold)) -> len(links | gold)
-            Below stands the union in yours, where what both have counts once. The formula has |A| + |G|.
+            You divide by the union, which counts common links once. The formula divides by |A| + |G|.
         1 - 2 * both -> 1 - both  # The 2 is missing: |A and G| counts once for A and once for G.
         2 * both / (len(links) + len(gold)) -> (both / len(links) + both / len(gold)) / 2
-            You take the plain mean of precision and recall. The rate is 1 minus their harmonic mean.
+            You take the arithmetic mean of precision and recall. The rate is 1 minus their harmonic mean.
         return 1 - 2 * both / (len(links) + len(gold)) -> return 100 * (1 - 2 * both / (len(links) + len(gold)))
-            You give per cent. Return a rate from 0 to 1.
+            You return a percentage. Return a rate from 0 to 1.
         both = len(links & gold) -> both = sum(i in {a for a, _ in gold} for i, _ in links)
-            You compare the source places alone. A link is a pair: both places must agree.
+            You compare only the source positions. A link is a pair: both positions must agree.
         if links or gold else 0.0 -> if True else 0.0
-            No links and no gold links: nothing was wrong, so the rate is 0. Yours divides by zero.
+            With no links and no gold links nothing is wrong, so the rate is 0. Your code divides by zero.
         2 * both / (len(links) + len(gold)) -> 2 / (len(links) / both + len(gold) / both)
-            Precision and recall have no value where no link is right; 1 - 2 |A and G| / (|A| + |G|) has one.
+            You divide by zero when no link is correct; 1 - 2 |A and G| / (|A| + |G|) does not.
     """),
 )
 
 FRENCH, ENGLISH = "elle ne veut pas vendre la maison rouge".split(), "she does not want to sell the red house".split()
-# The weights of the picture, a row for each French word; "does" and "to" are nobody's. In hundredths.
+# The weights of the picture, a row for each French word; no French word attends most to "does" or "to". In hundredths.
 TABLE = torch.tensor([
     # she does not want  to sell the red house
     [88,   4,   2,   2,   1,   0,   1,   1,   1],  # elle
@@ -211,9 +211,9 @@ def check_reading(answer) -> str | None:
     if not places or isinstance(answer, (set, dict)) or len(places) != len(list(answer)):
         return "Answer with a list of eight whole numbers in brackets, one for each French word: [0, 1, ...]."
     if len(places) != 8:
-        return f"One place for each of the eight French words; you gave {len(places)}."
+        return f"Give one number for each of the eight French words; you gave {len(places)}."
     wrong = [j for j, (mine, right) in enumerate(zip(places, READ, strict=True)) if mine != right]
-    return f"Row {wrong[0]} (counted from 0), {FRENCH[wrong[0]]}, is darkest at another place." if wrong else None
+    return f"Row {wrong[0]} (counted from 0), {FRENCH[wrong[0]]}, is darkest in another column." if wrong else None
 
 
 READING = Exercise(
@@ -224,22 +224,22 @@ READING = Exercise(
     value=True,
     hints=(
         "Go row by row: a row is a French word. Note the column of its darkest cell, counted from 0.",
-        "Two rows share a column: one English word that is said in two parts.",
-        "Two English words are nobody's: no row is darkest there.",
+        "Two rows share a column: French says one of the English words in two parts.",
+        "Two English words are left over: no row is darkest there.",
     ),
     mistakes=(
-        ([place + 1 for place in READ], "You count from 1. The first English word has the place 0."),
+        ([place + 1 for place in READ], "You count from 1. The first English word has the number 0."),
         (list(range(8)), "That is the diagonal. The dark cells of the rows pas, vendre and maison are not on it."),
         (
             TABLE.argmax(0).tolist(),
-            "You read columns. A row belongs to a French word: find the darkest cell in each row.",
+            "You read the columns. A row belongs to a French word: find the darkest cell in each row.",
         ),
         (READ[::-1], "Your list runs from the last French word to the first."),
-        ([8 - place for place in READ], "You count from the right. The first English word, she, has the place 0."),
+        ([8 - place for place in READ], "You count from the right. The first English word, she, has the number 0."),
         ([0, 1, 3, 2, 5, 6, 8, 7], "ne and pas are one negation: both rows are darkest at the same English word."),
-        ([*READ[:6], 7, 8], "maison and rouge: French puts the colour behind the house, English before it."),
-        ([0, 2, 3, 2, 4, 6, 8, 7], "Row 4 (counted from 0), vendre, is darkest at another place."),
-        (READ[:3], "One place for each of the eight French words; you gave 3."),
+        ([*READ[:6], 7, 8], "maison and rouge: French puts the colour after the house, English before it."),
+        ([0, 2, 3, 2, 4, 6, 8, 7], "Row 4 (counted from 0), vendre, is darkest in another column."),
+        (READ[:3], "Give one number for each of the eight French words; you gave 3."),
         ("02325687", "Answer with a list of eight whole numbers"),
     ),
 )

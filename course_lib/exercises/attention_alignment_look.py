@@ -1,4 +1,4 @@
-"""Lesson 04: a look at the source that trains splendidly and writes nothing, to be mended.
+"""Lesson 04: attention that trains well and writes nothing, to be fixed.
 
 The notebook holds the broken function word for word, under the name of its exercise. What it does is measured in
 tests/test_exercises_attention.py.
@@ -15,16 +15,16 @@ LESSON = "attention_alignment"
 
 
 def broken_look(s, h, real, scores, softmax):
-    """Contexts (B, T, H) and weights (B, T, S): states s (B, T, H) look at h (B, S, H); real (B, S), True at words."""
+    """Contexts (B, T, H), weights (B, T, S): states s (B, T, H) attend to h (B, S, H); real (B, S), True at words."""
     e = torch.stack([scores(s_t, h) for s_t in s.unbind(1)], dim=2)  # unbind(1): one state (B, H) after the other
-    a = softmax(e, real[:, :, None].expand_as(e)).mT  # expand_as: a mask as large as e; .mT turns to (B, T, S)
+    a = softmax(e, real[:, :, None].expand_as(e)).mT  # expand_as: a mask as large as e; .mT gives (B, T, S)
     return a @ h, a
 
 
 def mended_look(s, h, real, scores, softmax):
-    # Why did the loss notice nothing? The broken softmax ran over the states: they shared each word's weight. In
-    # training all states are there at once, and the later ones have read the answer; so a weight told what was to
-    # come, on new sequences too. When the model writes there is one state alone, and all its weights are 1.
+    # Why did the loss not reveal the bug? The broken softmax ran over the states, so they shared each word's weight.
+    # In training all states exist at once, and the later ones have read the answer, so a weight leaked what was to
+    # come, even on new sequences. When the model writes, there is only one state, and all its weights are 1.
     e = torch.stack([scores(s_t, h) for s_t in s.unbind(1)], dim=1)  # (B, T, S): a row for each state
     a = softmax(e, real[:, None].expand_as(e))
     return a @ h, a
@@ -47,76 +47,76 @@ def looked(answer, s, h, lengths, matrices):
 
 
 def one_by_one(answer, s, h, lengths, matrices):
-    """For `Case.ask`: as a model writes, one state at a time."""
+    """For `Case.ask`: one state at a time, as when a model writes."""
     return [looked(answer, s_t, h, lengths, matrices) for s_t in s.split(1, dim=1)]
 
 
 def gradient(answer, s, h, lengths, matrices):
-    """For `Case.ask`: the way back, to states, memory and weights."""
+    """For `Case.ask`: the gradient with respect to states, memory and weights."""
     return pulled(lambda s, h, *matrices: looked(answer, s, h, lengths, matrices), s, h, *matrices)
 
 
 def what_is_wrong(answer, solution, arguments):
-    """Which of three things is wrong: what a row sums to, the weights, or the mean."""
+    """Say which of three things is wrong: the sum of a row, the weights, or the mean."""
     _, weights = looked(answer, *fresh(arguments))
     if not same(weights.sum(-1), torch.ones_like(weights[..., 0])):
-        return "The weights of one state, a row of a, do not sum to one over the words of its sentence."
+        return "The weights of one state, a row of a, do not sum to 1 over the words of its sentence."
     if not same(weights, looked(solution, *fresh(arguments))[1]):
-        return "Each row sums to one, but a row must be the softmax of the scores of its own state."
+        return "Each row sums to 1, but a row must be the softmax of the scores of its own state."
     return "The weights are right. A context is the mean of h with these weights: a @ h."
 
 
 LOOK = Exercise(
     lesson=LESSON,
-    title="Find the bug: a look that works only in training",
+    title="Find the bug: attention that works only in training",
     solution=mended_look,
     returns="contexts (B, T, H) and weights (B, T, S), a pair",
     cases=(
         Case(sentences, what_is_wrong, looked),
-        Case(sentences, "All states at once it is right, one at a time it is not.", one_by_one),
+        Case(sentences, "It is right for all states at once, and wrong for one state at a time.", one_by_one),
         Case(
             lambda: sentences("B5 T5 S5 D5 H5 N5", (5, 4, 3, 2, 1)),
-            "Where all sizes are equal it is wrong: there a turned tensor fits, and raises no error.",
+            "When all sizes are equal it is wrong: there a transposed tensor fits, and raises no error.",
             looked,
         ),
-        Case(lambda: sentences(lengths=(6, 0, 2)), "A sentence without a word must give zeros.", looked),
+        Case(lambda: sentences(lengths=(6, 0, 2)), "A sentence without any word must give zeros.", looked),
         Case(sentences, NO_GRADIENT, gradient),
         Case(lambda: sentences(dtype=torch.float32), SINGLE, looked),
     ),
     stub=broken_look,
     hints=(
-        "A model writes one word at a time. Ask for one state: what is each weight then, and what should it be?",
-        "Print a.sum(-1) for several states: the weights of one state must sum to one over the words.",
-        "softmax works along the last dimension. In the broken e that dimension counts the states.",
-        "Stack along dim=1: e is then (B, T, S), its mask is real[:, None].expand_as(e), and nothing is turned.",
+        "A model writes one word at a time. Try it with one state: what is each weight then, and what should it be?",
+        "Print a.sum(-1) for several states: the weights of one state must sum to 1 over the words.",
+        "softmax works along the last dimension. In the broken e that is the dimension of the states.",
+        "Stack along dim=1: e is then (B, T, S), its mask is real[:, None].expand_as(e), and no .mT is needed.",
     ),
     mistakes=slips("""
         dim=1 -> dim=2
         real[:, None].expand_as(e)) -> real[:, :, None].expand_as(e)).mT
-            The bug is still there: softmax shares a word's weight out over the states. A single state then gives
-            every word the weight 1, and in training each state is told about the later ones.
+            The bug is still there: softmax distributes a word's weight over the states. A single state then gives
+            every word the weight 1, and in training information leaks from later states.
         dim=1 -> dim=2
         real[:, None].expand_as(e)) -> real[:, :, None].expand_as(e)).mT; a = a / a.sum(-1, keepdim=True)
-            You repair the sums afterwards. The softmax still runs over the states, so later ones have a say.
+            You repair the sums afterwards. The softmax still runs over the states, so later ones leak in.
         real[:, None].expand_as(e) -> torch.ones_like(e, dtype=torch.bool)
-            Padding gets weight: the mask is not used. real[:, None] is True where there is a word.
-        softmax(e, real -> softmax(e, ~real  # Your mask is upside down: real is True where there is a word.
+            Padding gets weight, because the mask is not used. real[:, None] is True where there is a word.
+        softmax(e, real -> softmax(e, ~real  # Your mask is inverted: real is True where there is a word.
         softmax(e, real[:, None].expand_as(e)) -> torch.softmax(e.masked_fill(~real[:, None], 0), -1)
-            A masked score of 0 is a score like any other. Hand scores and mask to softmax, which knows what to do.
+            A masked score of 0 is a score like any other. Pass scores and mask to softmax, which handles them.
         softmax(e, real -> softmax(e.flatten(1), real
         expand_as(e)) -> expand_as(e).flatten(1)).view_as(e)
-            All weights of a sentence together sum to one in yours. Each state has a whole of its own.
+            All weights of a sentence together sum to 1. The weights of each state should sum to 1.
         scores(s_t, h) for -> scores(s[:, 0], h) for
-            Every row has the scores of the first state. The state of the row is s_t.
+            Every row has the scores of the first state. Use the row's own state, s_t.
         scores(s_t, h) for -> scores(s[:, -1], h) for
-            Every row has the scores of the last state. The state of the row is s_t.
-        return a @ h, a -> return a @ h, a.mT  # The contexts are right. The weights are turned: (B, T, S) is asked for.
-        return a @ h, a -> return a @ h, e  # You hand back the scores. The second part is the weights.
-        return a @ h, a -> return a @ h  # You return the contexts alone. The weights are wanted too, as a pair.
+            Every row has the scores of the last state. Use the row's own state, s_t.
+        return a @ h, a -> return a @ h, a.mT  # The contexts are right. The weights should be (B, T, S).
+        return a @ h, a -> return a @ h, e  # You return the scores. The second part should be the weights.
+        return a @ h, a -> return a @ h  # You return only the contexts. Return the weights, too, as a pair.
         a @ h, a -> a @ h / real.sum(1)[:, None, None], a
-            You divide by the number of words. The weights sum to one already, so a @ h is the mean.
+            You divide by the number of words. The weights already sum to 1, so a @ h is the mean.
         a @ h, a -> a.mT @ s, a
-            You take the mean of the states s. What is fetched are the vectors h of the source.
+            You take the mean of the states s. Take the mean of the source states h.
     """),
 )
 
