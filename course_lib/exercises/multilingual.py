@@ -1,7 +1,7 @@
-"""Lesson 14, the Unigram language model: the sum over all ways to write a word, and the best way.
+"""Lesson 14, the Unigram language model: the sum over all segmentations of a word, and the best one.
 
-The step of EM and a count to mend are in `multilingual_counts.py`, the row of two languages is in
-`multilingual_rows.py`, what is asked of the reader in `multilingual_questions.py`.
+The step of EM and the bug to fix are in `multilingual_counts.py`, the row of two languages is in
+`multilingual_rows.py`, the quiz and the open question in `multilingual_questions.py`.
 """
 
 import math
@@ -59,7 +59,7 @@ def word_and_pieces(n=6, whole=True):
 
 
 def gaps():
-    """A word with places that no piece ends at."""
+    """A word with positions at which no subword ends."""
     return "abcabcb", {"ab": -1.0, "ca": -1.2, "cb": -1.4, "bcb": -4.0, "b": -2.0}
 
 
@@ -80,79 +80,79 @@ def my_forward(word, logp):
     return sums
 
 
-about = partial(Case, tolerance=1e-4)  # who adds up in single precision is right
+about = partial(Case, tolerance=1e-4)  # adding up in single precision is accepted
 
 
 FORWARD = Exercise(
     title="Forward sums",
     solution=my_forward,
-    returns="the log of the summed probability of each beginning of the word, a list of len(word) + 1 floats",
+    returns="the log of the summed probability of each prefix of the word, a list of len(word) + 1 floats",
     cases=(
         about(
             word_and_pieces,
             narrowed(
-                (lambda given: ("", given["logp"]), "Of an empty word it is wrong: one float, 0.0, the log of 1."),
+                (lambda given: ("", given["logp"]), "It is wrong for an empty word: one float, 0.0, the log of 1."),
                 (
                     lambda given: (given["word"][:1], given["logp"]),
-                    "Of a word of one letter it is wrong: 0.0, and then the letter's own log p.",
+                    "It is wrong for a word of one letter: return 0.0 and then the letter's own log p.",
                 ),
                 (
                     lambda given: ("ab", {"a": -1.0, "b": -2.0, "ab": -4.0}),
-                    "Of `ab` it is wrong, which is a and b, or ab: log(exp(-1 - 2) + exp(-4)) stands last.",
+                    "It is wrong for `ab`, which is a and b, or ab: the last number is log(exp(-1 - 2) + exp(-4)).",
                 ),
-                otherwise="Of `ab` it is right. At `end`, add up over every piece that ends there: what leads to its "
+                otherwise="It is right for `ab`. At `end`, add up over every subword that ends there: the sum at its "
                 "start, times its own p.",
             ),
             place_by_place,
         ),
-        about(gaps, "Where no piece ends at a place it is wrong: no way leads there, minus infinity.", place_by_place),
+        about(gaps, "It is wrong where no subword ends: no way leads there, so it is minus infinity.", place_by_place),
         about(
             lambda: ("cab", {"a": -1.0, "b": -1.5, "ab": -2.0}),
-            "Where the first letter is no piece, no way leads anywhere: 0.0, and minus infinity for all behind it.",
+            "If the first letter is not a subword, no way leads anywhere: 0.0, and then minus infinity everywhere.",
             place_by_place,
         ),
-        about(lambda: ("", {"a": -1.0}), "Of an empty word it is wrong: one float, 0.0, the log of 1.", place_by_place),
+        about(lambda: ("", {"a": -1.0}), "An empty word has one float, 0.0, the log of 1.", place_by_place),
         about(
             long_word,
-            "Of a long word it is wrong: its p is too small for a float. Take the largest log out before exp.",
+            "It is wrong for a long word: its p is too small for a float. Subtract the largest log before exp.",
             place_by_place,
         ),
     ),
     hints=(
-        "How is word[:end] written? Its last piece is word[start:end], and before it stands word[:start].",
-        "sums[start] + logp[word[start:end]], for each start whose piece is in logp, is the log of one product.",
-        "These logs are added as probabilities: log(sum(exp(x) for x in ways)). None at all is -math.inf.",
-        "top + log(sum(exp(x - top) for x in ways)), with top = max(ways), is the same and does not underflow.",
+        "How is word[:end] written? Its last subword is word[start:end], and before it comes word[:start].",
+        "sums[start] + logp[word[start:end]], for each start whose subword is in logp, is the log of one product.",
+        "Add these logs as probabilities: log(sum(exp(x) for x in ways)). If there are none, it is -math.inf.",
+        "top + log(sum(exp(x - top) for x in ways)), with top = max(ways), gives the same and does not underflow.",
     ),
     mistakes=slips("""
         top + math.log(sum(math.exp(way - top) for way in ways)) -> top
-            You keep the best way to each place: that is Viterbi. Forward sums add up all of them.
+            You keep the best way to each position: that is Viterbi. Forward sums add up all ways.
         top + math.log(sum(math.exp(way - top) for way in ways)) -> sum(ways)
-            You add logs, which multiplies the ways. Probabilities are added: exp, sum, log.
+            You add logs, which multiplies the ways. Add probabilities: exp, sum, log.
         top + math.log(sum(math.exp(way - top) for way in ways)) -> math.log(sum(math.exp(way) for way in ways))
-            The formula is right, and of a long word exp gives 0, which has no log: take the largest out first.
+            The formula is right, but for a long word exp gives 0, which has no log. Subtract the largest first.
         top + math.log( -> top - math.log(len(ways)) + math.log(
-            You take the mean of the ways. Their probabilities are added.
+            You take the mean over the ways. Add their probabilities.
         sums[start] + logp[word[start:end]] -> logp[word[start:end]]
-            You add up the pieces that end at a place, and forget what leads to each: sums[start].
+            You add up the subwords that end at a position and forget the sum that leads to each: sums[start].
         sums[start] + logp[word[start:end]] -> sums[start]
-            You count the ways, each as 1. Each piece has its own p.
+            You count the ways, each as 1. Multiply by the p of each subword.
         sums[start] + logp[word[start:end]] -> sums[end - 1] + logp[word[start:end]]
-            You go on from the place before, however long the piece is: it begins at `start`.
+            You continue from the position before, however long the subword is. It begins at `start`.
         for start in range(end) -> for start in range(max(0, end - 2), end)
-            Your pieces have two letters at most. They may begin at any place before `end`.
+            Your subwords have two letters at most. They may begin anywhere before `end`.
         for start in range(end) -> for start in range(1, end)
-            No piece of yours begins at the word's first letter: start at 0.
+            None of your subwords begins at the word's first letter: start at 0.
         sums = [0.0] -> sums = [-math.inf]
-            Nothing can be written in yours: the empty beginning has probability 1, and its log is 0.0.
+            With your start nothing can be written: the empty prefix has probability 1, so its log is 0.0.
         sums.append(-math.inf) -> sums.append(0.0)
-            Where no way leads, you have the log of 1. It is minus infinity.
+            Where no way leads, you return the log of 1. It must be minus infinity.
         sums.append(-math.inf) -> sums.append(sums[-1])
-            Where no way leads, you take what leads to the place before. It is minus infinity.
+            Where no way leads, you repeat the sum of the position before. It must be minus infinity.
         return sums -> return sums[1:]
-            You leave out the empty beginning: len(word) + 1 floats, and the first is 0.0.
+            You leave out the empty prefix: return len(word) + 1 floats, the first of them 0.0.
         return sums -> return sums[-1]
-            You return the sum of the whole word. Return those of all its beginnings.
+            You return the sum of the whole word. Return the sums of all its prefixes.
         return sums -> return [math.exp(value) for value in sums]
             You return probabilities. Return their logs.
     """),
@@ -174,7 +174,7 @@ def my_viterbi(word, logp):
 
 
 def longest_first(word, logp):
-    """WordPiece's way: from the left, the longest piece that fits; a letter that fits nothing stands alone."""
+    """WordPiece's way: from the left, the longest subword that fits; a letter that fits nothing stands alone."""
     pieces = []
     while word:
         end = next((end for end in range(len(word), 0, -1) if word[:end] in logp), 1)
@@ -184,7 +184,7 @@ def longest_first(word, logp):
 
 
 def whole_ways():
-    """A word whose best way has neither the longest piece first, nor the fewest pieces, nor letters alone."""
+    """A word whose best segmentation has neither the longest subword first, nor the fewest, nor letters alone."""
     draw = chance()
     a, b, c, d, e = draw.sample("abcdefgh", 5)
     # chosen: ab-cd-e has -7.9, ab-cde -8.5, abc-d-e -12.2, the letters -15.3
@@ -201,78 +201,78 @@ def and_of_nothing(answer, word, logp):
 VITERBI = Exercise(
     title="The most probable segmentation",
     solution=my_viterbi,
-    returns="the pieces of the most probable way to write the word, a list of texts",
+    returns="the subwords of the most probable segmentation, a list of strings",
     cases=(
         Case(
             whole_ways,
             narrowed(
                 (
                     lambda given: ("ab", {"a": -1.0, "b": -2.0, "ab": -4.0}),
-                    "Of `ab` it is wrong: a and b have -1 - 2, more than ab with -4.",
+                    "It is wrong for `ab`: a and b have -1 - 2, which is more than -4 for ab.",
                 ),
                 (
                     lambda given: ("ab", {"a": -1.0, "b": -2.0, "ab": -2.5}),
-                    "Of `ab` it is wrong: ab has -2.5, more than a and b with -1 - 2.",
+                    "It is wrong for `ab`: ab has -2.5, which is more than -1 - 2 for a and b.",
                 ),
-                otherwise="Of `ab` it is right. At each place keep the best score and where its last piece begins; "
+                otherwise="It is right for `ab`. Keep each position's best score and where its last subword begins; "
                 "then go back from the end.",
             ),
         ),
         Case(
             lambda: ("abcab", {"a": -2.5, "b": -1.9, "c": -3.0, "ab": -2.1, "abc": -2.0}),
-            "Of `abcab` it is wrong: abc and ab. A piece may have any length, and stand in several places.",
+            "It is wrong for `abcab`: abc and ab. A subword may have any length and occur more than once.",
         ),
-        Case(lambda: word_and_pieces(7, False), "Of another word it is wrong: do letters that repeat disturb it?"),
-        Case(gaps, "Where some places cannot be reached it is wrong: they have minus infinity, and nobody goes there."),
+        Case(lambda: word_and_pieces(7, False), "It is wrong for another word: are repeated letters the problem?"),
+        Case(gaps, "It is wrong where some positions cannot be reached: they have minus infinity."),
         Case(
             lambda: ("b", {"a": -1.0, "b": -2.0}),
-            "Of one letter or of none it is wrong: a list of that letter, and an empty list.",
+            "It is wrong for one letter or for none: return a list of that letter, and an empty list.",
             and_of_nothing,
         ),
-        Case(long_word, "Of a long word it is wrong: add logs, for a product of so many p is 0 as a float."),
+        Case(long_word, "It is wrong for a long word: add logs, because the product of so many p is 0 as a float."),
     ),
     hints=(
-        "The forward sums, with one thing changed: what is kept of several ways that end at one place?",
-        "Keep the largest of best[start] + logp[word[start:end]], and in a second list which start it had.",
-        "From the end: the last piece is word[back[end]:end]. Then end = back[end], until nothing is left.",
-        "The last piece is found first: put each in front of those that you have.",
+        "Take the forward sums and change one thing: which of several ways to one position do you keep?",
+        "Keep the largest best[start] + logp[word[start:end]], and in a second list the start that it came from.",
+        "Go back from the end: the last subword is word[back[end]:end]. Then end = back[end], until end is 0.",
+        "You find the last subword first: put each new one in front of those that you have.",
     ),
     mistakes=(
         (
             longest_first,
-            "You take the longest piece that fits, from the left: that is WordPiece. Unigram compares whole ways.",
+            "You take the longest subword that fits, from the left: that is WordPiece. Unigram compares all ways.",
         ),
         *slips("""
         best[start] + logp[word[start:end]] -> best[start] - 1
-            You look for the fewest pieces. Each piece has its log p, and the sum of these is to be largest.
+            You look for the fewest subwords. Maximise the sum of their log p instead.
         best[start] + logp[word[start:end]] -> logp[word[start:end]]
-            You compare last pieces alone: what leads to them, best[start], counts as much.
+            You compare the last subwords alone: add what leads to them, best[start].
         best[start] + logp[word[start:end]] -> best[start] + math.exp(logp[word[start:end]])
-            You add probabilities. They are multiplied: add their logs.
+            You add probabilities. Multiply them, which means adding their logs.
         best[start] + logp[word[start:end]] -> best[start] + logp[word[start:end]] * (end - start)
-            You count a piece once for each of its letters. It is one piece, with one log p.
+            You count a subword once per letter. It has one log p.
         best, back = [0.0], [0] -> best, back = [1.0], [0]
         best[start] + logp[word[start:end]] -> best[start] * math.exp(logp[word[start:end]])
         default=(-math.inf, 0) -> default=(0.0, 0)
-            The product is right, and of a long word it is 0 as a float, for every way: add logs.
+            The product is right, but for a long word it is 0 as a float, for every way. Add logs.
         max(ways, default=(-math.inf, 0)) -> min(ways, default=(-math.inf, 0))
-            You look for the least probable way: a log p nearer to 0 is the larger.
+            You look for the least probable way: the larger log p is the one nearer to 0.
         default=(-math.inf, 0) -> default=(0.0, 0)
-            A place that no piece ends at costs nothing in yours: it has minus infinity.
+            A position where no subword ends costs nothing in your code. It must have minus infinity.
         for start in range(end) -> for start in range(max(0, end - 2), end)
-            Your pieces have two letters at most. They may begin at any place before `end`.
+            Your subwords have two letters at most. They may begin anywhere before `end`.
         pieces.insert(0, word[back[end] : end]) -> pieces.append(word[back[end] : end])
-            Your pieces come from the last to the first: put each in front of the others.
+            Your subwords come in reverse order: put each in front of the others.
         while end: -> while back[end]:
-            Your first piece is missing: go on until `end` is 0.
+            Your first subword is missing: continue until `end` is 0.
         return pieces -> return best[-1]
-            You return the score. Return the pieces that have it.
+            You return the score. Return the subwords that have it.
         return pieces -> return list(word)
-            You return letters. Which pieces make up the best way?
+            You return letters. Which subwords make up the best segmentation?
         return pieces -> return [piece for piece in pieces if len(piece) > 1]
-            You leave out pieces of one letter: together the pieces are the word.
+            You leave out subwords of one letter. All subwords together spell the word.
         return pieces -> return "".join(pieces)
-            You return the word as it was: return its pieces, in a list.
+            You return the word as it was. Return its subwords, in a list.
         """),
     ),
 )

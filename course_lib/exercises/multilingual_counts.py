@@ -1,4 +1,4 @@
-"""Lesson 14, how often each piece is used: a step of expectation maximization, and a count to mend.
+"""Lesson 14, how often each subword is used: a step of expectation maximization, and a bug to fix.
 
 The notebook holds the broken function word for word, under the name of its exercise.
 """
@@ -87,7 +87,7 @@ def my_em_step(words, logp):
     return {piece: math.log(count / total) for piece, count in counts.items() if count > 0}
 
 
-# Who adds up in single precision is right.
+# Adding up in single precision is accepted.
 used = partial(Case, ask=piece_by_piece(-math.inf), tolerance=1e-3)
 counted = partial(Case, ask=piece_by_piece(0.0), tolerance=1e-4)
 
@@ -102,87 +102,87 @@ EM_STEP = Exercise(
             narrowed(
                 (
                     only({"a": 1}, {"a": -1.0}),
-                    "With one word, a, and one piece, a, it is wrong already: that piece is all there is, log 1 = 0.",
+                    "It is wrong already for one word, a, and one subword, a: all counts belong to it, so log 1 = 0.",
                 ),
                 (
                     only({"aab": 1}, {"a": -1.0, "b": -2.0}),
-                    "Where a word can be written in one way alone it is wrong: `aab` uses a twice and b once.",
+                    "It is wrong for a word with a single segmentation: `aab` uses a twice and b once.",
                 ),
                 (
                     only({"ab": 1}, {"a": -1.0, "b": -1.0, "ab": -2.0}),
-                    "Where two ways are as probable as each other it is wrong: a, b and ab are used by half.",
+                    "It is wrong if two segmentations are equally probable: a, b and ab each count one half.",
                 ),
                 (
                     only({"ab": 1}, {"a": -1.0, "b": -2.0, "ab": -2.0}),
-                    "Where one way is more probable than another it is wrong: a use counts p(way) / p(word).",
+                    "It is wrong if one segmentation is more probable: a use counts p(segmentation) / p(word).",
                 ),
-                otherwise="With one word it is right. Every word has its own p(word), and comes so often as `words` "
+                otherwise="With one word it is right. Every word has its own p(word), and counts as often as `words` "
                 "says.",
             ),
         ),
         used(
             unused,
-            "A piece that is never used is wrong: its count is 0, so leave it out, or give it minus infinity.",
+            "It is wrong for a subword that is never used: its count is 0, so leave it out or give it minus infinity.",
         ),
         used(
             lambda: ({"aaaa": 1}, {"a": -1.0, "aa": -1.5, "aaa": -2.5}),
-            "Where pieces overlap it is wrong: in `aaaa` aa stands in three places, and each place counts by itself.",
+            "It is wrong where subwords overlap: in `aaaa`, aa occurs three times, and each occurrence counts.",
         ),
         used(
             long_words,
-            "Of a long word it is wrong: its p is too small for a float. Add and subtract logs, and take exp last.",
+            "It is wrong for a long word: its p is too small for a float. Add and subtract logs, and take exp last.",
         ),
     ),
     hints=(
-        "A piece from `start` to `end` in a word: which ways make use of it, and what is their p together?",
-        "All ways to write what is before it, times its p, times all ways behind it; divided by the p of the word.",
-        "Forward sums give `before`, backward sums `after`: forward sums of the word and the pieces turned round.",
-        "share = exp(before[start] + logp[piece] + after[end] - before[-1]), times how often the word comes.",
-        "Add up the shares of each piece. Its new log p is the log of its count over the sum of all counts.",
+        "Take a subword from `start` to `end` in a word: which segmentations use it, and what is their total p?",
+        "Multiply the sum of all ways before it, its p, and the sum of all ways after it; divide by the word's p.",
+        "Forward sums give `before`. For `after`, take forward sums of the reversed word with reversed subwords.",
+        "share = exp(before[start] + logp[piece] + after[end] - before[-1]), times how often the word occurs.",
+        "Add up the shares of each subword. Its new log p is the log of its count over the sum of all counts.",
     ),
     mistakes=slips("""
         math.exp(before[start] + logp[piece] + after[end] - before[-1]) -> 1.0
-            You count each place where a piece stands as one use. It counts by how probable the ways are that use it.
+            You count each occurrence as one use. Weight it by how probable the segmentations are that use it.
         + after[end] - before[-1] -> + after[end]
-            You do not divide by the p of the word: then a word that is improbable hardly counts.
+            You do not divide by the p of the word, so improbable words hardly count.
         math.exp(before[start] + logp[piece] + after[end] - before[-1]) -> math.exp(logp[piece])
-            You count each place by the piece's own p. What stands before and behind it has to be written as well.
+            You count by the subword's own p. The rest of the word, before and after, has to be written as well.
         + after[end] - -> -
-            You leave out what stands behind the piece: after[end].
+            You leave out the part after the subword: after[end].
         before[start] + logp -> logp
-            You leave out what stands before the piece: before[start].
+            You leave out the part before the subword: before[start].
         before[start] + logp[piece] + -> before[start] +
-            You leave out the piece's own p.
+            You leave out the subword's own p.
         after[end] -> after[start]
-            What stands behind a piece begins at its end, not at its start.
+            The part after a subword begins at its end, not at its start.
         + n * share -> + share
-            You count each word once: it comes n times.
+            You count each word once. It occurs n times.
         counts.get(piece, 0.0) + n * share -> n * share
-            You keep what you found last. A piece's uses are added up over places and words.
+            You keep only the last share. Add up a subword's shares over all its occurrences and all words.
         math.log(count / total) -> math.log(count)
-            You return the logs of counts: divide by the sum of all, so that the p are 1 together.
+            You return the logs of counts. Divide by their sum, so that the probabilities sum to 1.
         math.log(count / total) -> count / total
             You return p. Return its log.
         math.log(count / total) -> count
-            You return expected counts, which is half of the step: now make log p of them.
+            You return expected counts, which is half of the step. Now turn them into log p.
         total = sum(counts.values()) -> total = sum(words.values())
-            You divide by the number of words. Divide by the number of pieces, so that the p are 1 together.
+            You divide by the number of words. Divide by the sum of the counts, so that the probabilities sum to 1.
         total = sum(counts.values()) -> total = max(counts.values())
-            You divide by the largest count. Divide by the sum, so that the p are 1 together.
+            You divide by the largest count. Divide by the sum, so that the probabilities sum to 1.
         math.log(count / total) for -> math.log((count + 1) / (total + len(counts))) for
-            You add 1 to each count: plain maximum likelihood does not smooth.
+            You add 1 to each count. Plain maximum likelihood does not smooth.
         for piece, count in counts.items() if count > 0 -> for piece, count in counts.items()
-            A piece that is never used has count 0, which has no log: leave it out.
+            A subword that is never used has count 0, which has no log. Leave it out.
         top + math.log(sum(math.exp(way - top) for way in ways)) -> top
-            Your sums keep the best way alone. The expectation is over all ways.
+            Your sums keep only the best way. The expectation is over all ways.
     """),
 )
 
 
 def broken_counts(words, logp):
-    """words: how often each comes; logp: log p of each piece.
+    """words: how often each occurs; logp: log p of each subword.
 
-    Gives how often each piece is used in all words, on average over the ways to write them.
+    Returns how often each subword is used in all words, on average over their segmentations.
     """
     counts = dict.fromkeys(logp, 0.0)
     for word, n in words.items():
@@ -223,70 +223,70 @@ COUNTS = Exercise(
     lesson=LESSON,
     title="Find the bug: more letters than the word has",
     solution=mended_counts,
-    returns="a dict, piece -> how often it is used",
+    returns="a dict, subword -> how often it is used",
     cases=(
         counted(
             words_and_pieces,
             narrowed(
                 (
                     only({"abc": 2}, {"a": -1.0, "b": -2.0, "c": -2.0, "ab": -2.0}),
-                    "Where every piece stands in one place of a word it is wrong: that worked before you came.",
+                    "It is wrong even if every subword occurs once in the word, which worked before your change.",
                 ),
                 (
                     only({"aab": 1}, {"a": -1.0, "b": -2.0}),
-                    "The word `aab` has one way with the pieces a and b: a is used twice, and b once.",
+                    "The word `aab` has one segmentation with the subwords a and b: a is used twice, and b once.",
                 ),
-                otherwise="The word `aab` comes out right. Try one that can be written in several ways.",
+                otherwise="The word `aab` is right. Try a word that has several segmentations.",
             ),
         ),
         counted(
             lambda: ({"aaaaa": 3}, {"a": -1.0, "aa": -1.5, "aaa": -2.5}),
-            "Where a piece overlaps with itself it is wrong: in `aaaaa` aa stands in four places.",
+            "It is wrong if a subword overlaps with itself: in `aaaaa`, aa occurs four times.",
         ),
         counted(
             lambda: ({"abc": 4, "cb": 1}, {"a": -1.0, "b": -2.0, "c": -2.5, "ab": -1.5, "bc": -3.0, "zz": -4.0}),
-            "Where every piece stands in one place of a word it is wrong.",
+            "It is wrong even if every subword occurs once in the word.",
         ),
-        counted(lambda: ({"": 2}, {"a": -1.0}), "An empty word uses no piece."),
+        counted(lambda: ({"": 2}, {"a": -1.0}), "An empty word uses no subword."),
     ),
     stub=broken_counts,
     hints=(
-        "Add up len(piece) * count over all pieces of one word: it has to be the word's length. For which is it not?",
-        "Count by hand for `aab` with the pieces a and b, which has one way. How often is a used, and what comes out?",
-        "Which pieces are in `found` for that word? How often does the loop over them come to a?",
-        "Each time it comes to a piece, it adds up all places of it. So it has to come to each piece once.",
-        "A set holds each piece once: found = {...} in place of [...].",
+        "Sum len(piece) * count over all subwords of one word: you should get its length. When do you not?",
+        "Count by hand for `aab` with the subwords a and b. How often is a used, and what does the code return?",
+        "Which subwords are in `found` for that word? How often does the loop visit a?",
+        "Each visit adds up all occurrences of the subword. So the loop must visit each subword once.",
+        "A set holds each subword once: found = {...} instead of [...].",
     ),
     mistakes=slips("""
         found = {word[i:j] for i, j in arcs} -> found = [word[i:j] for i, j in arcs]
-            The bug is still there: a piece that stands in two places is found twice, and adds up both each time.
+            The bug is still there: a subword that occurs twice is visited twice, and both visits add up both.
         found = {word[i:j] for i, j in arcs} -> found = [word[i:j] for i, j in arcs if word.count(word[i:j]) == 1]
-            You leave out what stands in more than one place. It is used too: visit it once.
+            You leave out subwords that occur more than once. They are used too: visit each once.
         if word[i:j] in logp] -> if word[i:j] in logp and word.find(word[i:j]) == i]
-            You keep one place of each piece in the arcs. The sums over all ways need every place; the bug comes later.
+            You keep one arc per subword. The sums over all ways need every arc; the bug comes later.
         for i in range(len(word)) -> for i in [word.find(piece)]
-            You add up the first place of a piece alone. Every place counts, once.
+            You count only the first occurrence of a subword. Every occurrence counts, once.
         for i in range(len(word)) -> for i in [word.rfind(piece)]
-            You add up the last place of a piece alone. Every place counts, once.
+            You count only the last occurrence of a subword. Every occurrence counts, once.
         found = {word[i:j] for i, j in arcs} -> found = [word[i:j] for i, j in arcs]
         n * share -> n * share / min(2, found.count(piece))
-            You halve what stands in several places. That is right for two, and wrong for three.
+            You halve subwords that occur several times. That is right for two, and wrong for three.
         n * share -> n * share / word.count(piece)
-            You take the mean over the places of a piece. Their shares are added.
+            You average over the occurrences of a subword. Add their shares.
         n * share -> share
-            You count each word once: it comes n times.
+            You count each word once. It occurs n times.
         n * share -> n * n * share
             You multiply by n twice.
         / before[-1] -> / 1
-            You do not divide by the p of the word any more: a share is p(ways with this piece) / p(word).
+            You no longer divide by the p of the word: a share is p(ways with this subword) / p(word).
         counts[piece] += n * share -> counts[piece] = n * share
-            You keep the last place alone. Shares are added up over places and words.
+            You keep only the last share. Add up shares over all occurrences and words.
         counts[piece] += n * share -> counts[piece] = max(counts[piece], n * share)
-            You keep the largest share of a piece. Shares are added up over places and words.
+            You keep the largest share of a subword. Add up shares over all occurrences and words.
         after[i + len(piece)] / -> after[i] /
-            What stands behind a piece begins at its end, i + len(piece).
+            The part after a subword begins at its end, i + len(piece).
         found = {word[i:j] for i, j in arcs} -> found = list(logp)[: len(arcs)]
-            You visit each piece of the vocabulary once, which would be right, and stop before the last.
+            You visit each subword of the vocabulary once, which would be right, but you stop before the last.
     """),
 )
 
