@@ -1,4 +1,4 @@
-"""Lesson 11, a model that looks while it writes: attention over a grid, and two streams that look at each other."""
+"""Lesson 11, attention while writing: over a grid of positions, and between two streams."""
 
 import math
 
@@ -12,7 +12,7 @@ LESSON = "images_and_words"
 
 
 def my_grid_look(s, grid, u):
-    places = grid.flatten(2).transpose(1, 2) @ u  # (B, S, H): a row for each place, row by row of the grid
+    places = grid.flatten(2).transpose(1, 2) @ u  # (B, S, H): a row for each position, row by row of the grid
     scores = (places @ s[:, :, None])[:, :, 0]  # (B, S)
     weights = scores.softmax(dim=1)  # (B, S)
     context = (weights[:, :, None] * places).sum(dim=1)  # (B, H)
@@ -42,18 +42,18 @@ GRID = Exercise(
             narrowed(
                 (
                     lambda given: (0 * given["s"], given["grid"], given["u"]),
-                    "With s zero all scores are equal: the map is even, and the context is the plain mean of places.",
+                    "With s zero all scores are equal: the map is uniform, the context the mean of the positions.",
                 ),
                 (
                     lambda given: (given["s"][:1], given["grid"][:1], given["u"]),
-                    "With a single image it is wrong already: softmax over its places, then the mean with the weights.",
+                    "It is wrong even with one image: softmax over its positions, then the weighted mean.",
                 ),
-                otherwise="A single image is right, several are not: each has a softmax of its own.",
+                otherwise="A single image is correct, several are not: each has a softmax of its own.",
             ),
         ),
         Case(
             lambda: a_grid(4, 4, 4, 4, 4),
-            "Where all sizes are equal it is wrong: there a turned tensor fits, and raises no error.",
+            "Where all sizes are equal it is wrong: a transposed tensor fits there and raises no error.",
         ),
         Case(lambda: a_grid(1, 1, 1, 1, 2), OTHER_SIZES),
         Case(far_apart_grids, OVERFLOW),
@@ -61,46 +61,46 @@ GRID = Exercise(
         Case(lambda: a_grid(dtype=torch.float32), SINGLE),
     ),
     hints=(
-        "A grid is a sentence of places: bring it to one row for each place first, (B, S, F) with S = h w.",
-        "grid.flatten(2) is (B, F, S); transpose(1, 2) puts the places before the features. Then @ u: (B, S, H).",
-        "The score of a place is its product with the state: places @ s[:, :, None] is (B, S, 1). Softmax over S.",
-        "The context is the sum of weight times place. The map is the weights again as a grid: unflatten(1, (h, w)).",
+        "Treat the grid as a sentence of positions: first make one row per position, (B, S, F) with S = h w.",
+        "grid.flatten(2) is (B, F, S); transpose(1, 2) puts the positions before the features. Then @ u: (B, S, H).",
+        "The score of a position is its dot product with the state: places @ s[:, :, None], (B, S, 1). Softmax over S.",
+        "The context is the weighted sum of the positions. The map is the weights as a grid: unflatten(1, (h, w)).",
     ),
     mistakes=slips("""
         scores = (places @ s[:, :, None])[:, :, 0] -> scores = places @ s.mean(0)
-            You score all images with the mean state of the batch. Each image has a state of its own.
+            You score all images with the mean state of the batch. Each image has its own state.
         grid.flatten(2).transpose(1, 2) @ u -> grid.flatten(2).reshape(len(grid), -1, grid.shape[1]) @ u
-            reshape cuts the numbers anew and mixes features with places. transpose(1, 2) turns them.
+            reshape regroups the numbers and mixes features with positions. Use transpose(1, 2).
         grid.flatten(2).transpose(1, 2) @ u -> grid.mT.flatten(2).transpose(1, 2) @ u
-            You read the grid column by column, and your map is laid out row by row. Flatten it as it lies.
+            You read the grid column by column, but your map is laid out row by row. Flatten it as it is.
         scores.softmax(dim=1) -> scores.softmax(dim=0)
-            Your softmax is over the batch: images share out one place. Each image shares out 1 over its places.
+            Your softmax is over the batch. For each image the weights sum to 1 over its positions.
         scores.softmax(dim=1) -> scores.flatten().softmax(dim=0).view_as(scores)
-            All images together share out 1 in yours. Each has a whole of its own.
+            Your weights sum to 1 over all images together. They should sum to 1 for each image.
         scores.softmax(dim=1) -> scores.unflatten(1, grid.shape[2:]).softmax(dim=-1).flatten(1)
-            Each row of the grid sums to one in yours. The whole grid is one softmax.
+            Your weights sum to 1 in each row of the grid. Take one softmax over the whole grid.
         scores.softmax(dim=1) -> torch.ones_like(scores) / scores.shape[1]
-            Your weights are all alike: that is the mean of the grid, and looks nowhere. They come from the scores.
+            Your weights are all equal, which is the plain mean of the grid. Compute them from the scores.
         scores.softmax(dim=1) -> torch.nn.functional.one_hot(scores.argmax(dim=1), scores.shape[1]).to(scores)
-            You take the best place alone ("hard" attention). It has no gradient for the scores; softmax has.
+            You take only the best position ("hard" attention). It gives the scores no gradient; softmax does.
         scores.softmax(dim=1) -> scores / scores.sum(dim=1, keepdim=True)
-            You divide by the sum of scores, which may be negative or 0. Softmax makes weights of them.
+            You divide by the sum of the scores, which may be negative or 0. Use softmax.
         scores.softmax(dim=1) -> scores.sigmoid()
-            Each place has a weight between 0 and 1 in yours, and they do not sum to one: softmax.
+            Your weights are between 0 and 1 but do not sum to 1: use softmax.
         scores.softmax(dim=1) -> (scores / s.shape[1] ** 0.5).softmax(dim=1)
-            You divide by the square root of the width. Here the plain product is asked, as lesson 04 has it.
+            You divide by the square root of the width. Use the plain dot product here, as in lesson 04.
         (weights[:, :, None] * places).sum(dim=1) -> (weights[:, :, None] * places).mean(dim=1)
-            You divide by the number of places. The weights sum to one already, so the sum is the mean.
+            You divide by the number of positions. The weights sum to 1 already, so the sum is the mean.
         (weights[:, :, None] * places).sum(dim=1) -> places[torch.arange(len(places)), weights.argmax(dim=1)]
-            Your context is the place with the highest weight. It is the mean of all places with these weights.
+            Your context is the position with the highest weight. Take the weighted mean of all positions.
         (weights[:, :, None] * places).sum(dim=1) -> (scores[:, :, None] * places).sum(dim=1)
-            You mix the places with the scores. The weights are what softmax makes of them.
+            You sum the positions with the scores. Use the weights, the softmax of the scores.
         return context, weights.unflatten(1, grid.shape[2:]) -> return context, weights.unflatten(1, grid.shape[2:]).mT
-            Your map is turned: its rows are the grid's columns. (B, h, w) is asked.
+            Your map is transposed: its rows are the grid's columns. Return (B, h, w).
         return context, weights.unflatten(1, grid.shape[2:]) -> return context, weights
-            The map is still one row of weights. To lie over the image it must be (B, h, w): unflatten.
+            Your map is still one row of weights. To overlay the image it must be (B, h, w): unflatten.
         return context, weights.unflatten(1, grid.shape[2:]) -> return context
-            You return the context alone. The map is wanted too, as a pair.
+            You return only the context. Return the map too, as a pair.
     """),
 )
 
@@ -112,7 +112,7 @@ def my_co_attention(words, image, real, w, u):
         weights = scores.masked_fill(~seen[:, None], -math.inf).softmax(dim=-1)
         return x + weights @ v
 
-    everywhere = torch.ones(image.shape[:2], dtype=torch.bool)  # no place of the image is padding
+    everywhere = torch.ones(image.shape[:2], dtype=torch.bool)  # no position of the image is padding
     return look(words, image, w, everywhere), look(image, words, u, real)
 
 
@@ -144,68 +144,68 @@ CO_ATTENTION = Exercise(
             narrowed(
                 (
                     lambda given: (*list(given.values())[:3], 0 * given["w"], 0 * given["u"]),
-                    "With all matrices zero nothing is fetched: words and image come out as they came in.",
+                    "With all matrices zero, words and image should come out as they came in.",
                 ),
                 (
                     lambda given: (*list(given.values())[:4], 0 * given["u"]),
-                    "The words are wrong already: their queries, and keys and values of the image.",
+                    "The words are wrong already: they need queries of the words, and keys and values of the image.",
                 ),
                 (
                     lambda given: (*list(given.values())[:3], 0 * given["w"], given["u"]),
-                    "The words are right, the image is not: its queries, and keys and values of the words.",
+                    "The words are correct, the image is not: it needs its queries, and keys and values of the words.",
                 ),
-                otherwise="Each stream alone is right. Together they are not: both look at what was there before.",
+                otherwise="Each stream alone is correct. Together they are not: both attend to the original inputs.",
             ),
         ),
-        Case(two_rows, "With padding behind the words it is wrong: the image must not look at it."),
-        Case(lambda: two_rows(5, 5, 5, 5), "Where all sizes are equal it is wrong: there a turned tensor fits."),
+        Case(two_rows, "With padding after the words it is wrong: the image must not attend to it."),
+        Case(lambda: two_rows(5, 5, 5, 5), "Where all sizes are equal it is wrong: a transposed tensor fits there."),
         Case(lambda: two_rows(1, 1, 1, 2), OTHER_SIZES),
         Case(loud_padding, OVERFLOW),
         Case(two_rows, NO_GRADIENT, ask=pulled),
         Case(lambda: two_rows(dtype=torch.float32), SINGLE),
     ),
     hints=(
-        "It is one function used twice: x asks, the other stream is looked at. Write look(x, other, ...) first.",
-        "Queries are x @ matrices[0]; keys and values are the other's: other @ matrices[1], other @ matrices[2].",
+        "It is one function used twice: x attends to the other stream. Write look(x, other, ...) first.",
+        "Queries are x @ matrices[0]; keys and values come from the other: other @ matrices[1], other @ matrices[2].",
         "Scores q @ k.mT / √D, minus infinity where the other is padding, softmax over the other, times v, plus x.",
-        "Call it for the words with w, and for the image with u and `real`. Give both the words as they came in.",
+        "Call it for the words with w, and for the image with u and `real`. Both calls use the original inputs.",
     ),
     mistakes=slips("""
         return look(words, image, w, everywhere), look(image, words, u, real) -> row, seen = torch.cat([words, image], 1), torch.cat([real, everywhere], 1); return look(words, row, w, seen), look(image, row, u, seen)
-            In yours each looks at the joined row, itself too: that is one stream. In co-attention it looks at the other.
+            Each of your streams attends to the joined row, itself included: that is one stream. Attend to the other only.
         return look(words, image, w, everywhere), look(image, words, u, real) -> words = look(words, image, w, everywhere); return words, look(image, words, u, real)
-            Your image looks at words that have looked already. Both look at what the other was before.
+            Your image attends to words that have already changed. Both attend to the original inputs.
         return look(words, image, w, everywhere), look(image, words, u, real) -> image = look(image, words, u, real); return look(words, image, w, everywhere), image
-            Your words look at an image that has looked already. Both look at what the other was before.
+            Your words attend to an image that has already changed. Both attend to the original inputs.
         other @ matrices[1], other @ matrices[2] -> x @ matrices[1], x @ matrices[2]
         scores.masked_fill(~seen[:, None], -math.inf) -> scores
-            Each stream looks at itself in yours. In co-attention keys and values are the other's.
+            Each of your streams attends to itself. In co-attention keys and values come from the other stream.
         return look(words, image, w, everywhere), look(image, words, u, real) -> return look(words, image, w, everywhere), look(image, words, w, real)
-            Both streams use w in yours. The image has matrices of its own, u.
+            Both of your streams use w. The image has its own matrices, u.
         return look(words, image, w, everywhere), look(image, words, u, real) -> return look(words, image, u, everywhere), look(image, words, w, real)
-            The matrices are exchanged: w is for the looks of the words, u for those of the image.
+            You swapped the matrices: w is for the words, u for the image.
         return look(words, image, w, everywhere), look(image, words, u, real) -> return look(image, words, u, real), look(words, image, w, everywhere)
             You return the image first. The words come first.
         look(image, words, u, real) -> look(image, words, u, torch.ones_like(real))
-            The image looks at padding too. Where `real` is False no weight may fall.
+            Your image attends to padding too. The weight must be 0 where `real` is False.
         masked_fill(~seen[:, None], -math.inf) -> masked_fill(seen[:, None], -math.inf)
-            Your mask is upside down: `real` is True where there is a word.
+            Your mask is inverted: `real` is True where there is a word.
         masked_fill(~seen[:, None], -math.inf) -> masked_fill(~seen[:, None], 0)
-            A masked score of 0 is a score like any other. It has to be minus infinity.
+            A masked score of 0 is a score like any other. Use minus infinity.
         .softmax(dim=-1) -> .softmax(dim=-2)
-            The queries share out each key in yours. Each query shares out 1 over what it looks at: dim=-1.
+            Your softmax is over the queries. The weights of each query sum to 1 over the keys: dim=-1.
         return x + weights @ v -> return weights @ v
-            What is fetched replaces what was there. It is added to it, as in every block.
+            The result of attention replaces your input. Add it to the input, as in every block.
         return x + weights @ v -> return other.mean(1, keepdim=True) + weights @ v
-            You add to the mean of the other stream. What is fetched is added to the one that asked.
+            You add to the mean of the other stream. Add the result to the stream that attends.
         / math.sqrt(q.shape[-1]) -> * 1
-            You do not divide by the square root of the width: with it large, softmax hardens.
+            You do not divide by the square root of the width. For large widths softmax then saturates.
         / math.sqrt(q.shape[-1]) -> / q.shape[-1]
-            You divide by the width. It is its square root.
+            You divide by the width. Divide by its square root.
         other @ matrices[2] -> other
-            Your values are the other's vectors as they are. They are other @ matrices[2].
+            Your values are the other's vectors themselves. Use other @ matrices[2].
         q, k, v = x @ matrices[0], other @ matrices[1] -> q, k, v = x @ matrices[1], other @ matrices[0]
-            Queries and keys have each other's matrix. The order is query, key, value.
+            You swapped the matrices of queries and keys. The order is query, key, value.
     """),  # noqa: E501
 )
 

@@ -35,8 +35,8 @@ def _nearest(part, k):
 
 
 @finding(
-    "For new names the captioner gets the case right at least 15 points more often than the letter, and the letter 20 "
-    "points more often than the accents",
+    "For new names a captioner with one vector gets the case right at least 15 points more often than the letter, and "
+    "the letter 20 points more often than the accents",
     chance=0.1,
 )
 def captions_lose_accents():
@@ -72,14 +72,14 @@ def clip_beats_nearest_images():
     return recorded(images_and_words.live).numbers("new names") - _nearest("new names", 10), ">=", 0.22
 
 
-@finding("Among all names CLIP finds at least 8 points more of the new ones than single words do", chance=GUESS)
+@finding("Among all names CLIP finds at least 8 points more of the new ones than a word classifier does", chance=GUESS)
 def clip_beats_single_words():
     return _clip("new names, all") - _here(images_and_words.single_words, "new names, all"), ">=", 0.08
 
 
 @finding(
     "With the mean of its learned names as a prompt, the case is correct for at least 92 % of letters in new "
-    "typefaces, and the script at least 6 points less often than with the most frequent one",
+    "typefaces, and the script at least 6 points less often than by always answering the most frequent one",
     chance=CLASS,
 )
 def prompts_from_names():
@@ -88,14 +88,17 @@ def prompts_from_names():
     return prompted.numbers("case", "names"), ">=", 0.92, script, ">=", 0.06
 
 
-@finding("The best name per script is at least 15 points ahead of always saying the most frequent script", chance=CLASS)
+@finding(
+    "The best name predicts the script at least 15 points better than always answering the most frequent one",
+    chance=CLASS,
+)
 def best_names_beat_the_majority():
     prompted = recorded(images_and_words_laboratory.prompts)
     return prompted.numbers("script", "best name") - prompted.numbers("script", "majority"), ">=", 0.15
 
 
 @finding(
-    "Beside its own image a masked accent is filled in correctly at least 42 points more often than beside another "
+    "With its own image, one stream predicts a masked accent correctly at least 42 points more often than with another "
     "image",
     chance=0.1,
 )
@@ -122,18 +125,22 @@ def _runs(record, batch):
     return Runs([run["result"]["new names"] for run in record.entries if run["variant"]["batch"] == batch])
 
 
-@finding("Of 128 images that choose among 8 names each, at least 13 points fewer new names are learned", chance=GUESS)
+@finding(
+    "If each of 128 images chooses among only 8 names, CLIP learns at least 13 points fewer new names", chance=GUESS
+)
 def many_negatives_help():
     return _clip() - recorded(images_and_words.by_group).numbers("new names", group=8), ">=", 0.13
 
 
-@finding("A temperature that is learned from 1 costs at least 22 points of new names after as many steps", chance=GUESS)
+@finding(
+    "A learned temperature that starts at 1 costs at least 22 points of new names after as many steps", chance=GUESS
+)
 def a_slow_start_costs():
     return _clip() - recorded(images_and_words.from_one).numbers("new names"), ">=", 0.22
 
 
 @finding(
-    "A temperature fixed at 0.07 finds as many new names as a learned one within 7 points, and at least 65 %",
+    "With a temperature fixed at 0.07 CLIP is within 7 points of a learned one on new names, and reaches at least 65 %",
     chance=GUESS,
 )
 def a_good_temperature_may_be_fixed():
@@ -142,21 +149,23 @@ def a_good_temperature_may_be_fixed():
 
 
 @finding(
-    "A bag of words as text tower finds as many new names as the Transformer within 5 points, and 65 %", chance=GUESS
+    "A bag of words as text tower is within 5 points of the Transformer on new names, and reaches at least 65 %",
+    chance=GUESS,
 )
 def a_bag_of_words_is_enough():
     bag = _changed("bag of words")
     return abs(_clip() - bag), "<=", 0.05, bag, ">=", 0.65
 
 
-@finding("Asked with shuffled words, the trained Transformer finds at least 30 points fewer new names", chance=GUESS)
+@finding("With shuffled words, the trained Transformer finds at least 30 points fewer new names", chance=GUESS)
 def word_order_is_read():
     sight = recorded(images_and_words_laboratory.sight)
     return sight.numbers("reading", "new names") - sight.numbers("reading", "words out of order"), ">=", 0.3
 
 
 @finding(
-    "In batches of duplicate pairs at least 3 points fewer new names are learned than in plain batches", chance=GUESS
+    "With batches of duplicate pairs CLIP learns at least 3 points fewer new names than with plain batches",
+    chance=GUESS,
 )
 def duplicates_cost():
     twice = recorded(images_and_words.duplicates)
@@ -174,7 +183,9 @@ def clip_reads_accents():
 
 
 @finding(
-    "A matcher trained on random wrong names tells these apart at least 10 points better than likely ones", chance=0.5
+    "A matcher trained on random wrong names ranks the correct name above these at least 10 points more often than "
+    "above hard negatives",
+    chance=0.5,
 )
 def easy_negatives_teach_little():
     found = recorded(images_and_words_matching.matching)
@@ -183,7 +194,9 @@ def easy_negatives_teach_little():
 
 
 @finding(
-    "After four times the steps CLIP is ahead of single words and of the nearest image by 5 points each", chance=GUESS
+    "After four times the steps CLIP is at least 5 points ahead of a word classifier on new names, and of the nearest "
+    "image in new typefaces",
+    chance=GUESS,
 )
 def longer_training_puts_clip_ahead():
     longer = recorded(images_and_words.longer)
