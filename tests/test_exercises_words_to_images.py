@@ -79,9 +79,9 @@ def shakes_the_living(codes, share, vectors):
     [
         ("my_nearest", second_nearest, "With one vector and two codes of one number it is wrong already"),
         ("my_nearest", of_the_first, "One vector is right, several are not"),
-        ("my_straight_through", a_little_more, "Forward it is wrong"),
+        ("my_straight_through", a_little_more, "The forward pass is wrong"),
         ("my_straight_through", a_tenth_of_the_way_back, "`vectors` gets the gradient of the result, unchanged"),
-        ("my_straight_through", a_little_to_the_codes, "By `chosen` there is to be none"),
+        ("my_straight_through", a_little_to_the_codes, "By `chosen` there should be none"),
         ("my_quantiser_loss", squared_factor, "With commitment = 0 it is right, with another it is wrong"),
         ("my_quantiser_loss", three_halves, "With one number and commitment = 0 it is wrong already"),
         ("my_quantiser_loss", pulled_twice, "its gradient by `vectors` is not"),

@@ -1,6 +1,6 @@
-"""Lesson 18, how a vector becomes a code: the nearest one, the gradient that passes it by, the quantiser's loss.
+"""Lesson 18, how a vector becomes a code: the nearest one, the straight-through gradient, the quantiser's loss.
 
-The codes behind the words, and a codebook to mend, are in `words_to_images_draw.py`; what is asked of the reader in
+The codes after the words, and a codebook to fix, are in `words_to_images_draw.py`; what is asked of the reader in
 `words_to_images_questions.py`.
 """
 
@@ -25,41 +25,41 @@ def near(N=80, K=7, E=3, dtype=torch.float64):
 NEAREST = Exercise(
     title="The nearest code",
     solution=my_nearest,
-    returns="for each vector the place of a code, whole numbers (N,)",
+    returns="for each vector the index of a code, integers (N,)",
     cases=(
         Case(
             near,
             narrowed(
                 (
                     lambda given: (given["vectors"][:1, :1], given["codes"][:2, :1]),
-                    "With one vector and two codes of one number it is wrong already: the place, 0 or 1, of the code "
-                    "that lies nearer.",
+                    "With one vector and two codes of one number it is wrong already: return the index, 0 or 1, of the "
+                    "nearer code.",
                 ),
                 (
                     lambda given: (given["vectors"][:1], given["codes"]),
-                    "With one number a vector it is right, with several it is wrong: squared differences, added up.",
+                    "With one number per vector it is right, with several it is wrong: squared differences, added up.",
                 ),
                 otherwise="One vector is right, several are not: each has a nearest code of its own.",
             ),
         ),
         Case(lambda: near(1, 4, 2), OTHER_SIZES),
         Case(lambda: near(3, 9, 5), "Where there are more codes than vectors it is wrong."),
-        Case(lambda: near(6, 1, 4), "With a single code it is wrong: that is nearest to every vector."),
+        Case(lambda: near(6, 1, 4), "With a single code it is wrong: that one is nearest to every vector."),
         Case(lambda: near(dtype=torch.float32), SINGLE),
     ),
     hints=(
         "How far is each vector from each code? These are N times K numbers.",
-        "vectors[:, None] is (N, 1, E). Less codes, (K, E), it is (N, K, E): one difference for each pair.",
-        "Squares, added up over E, are (N, K). No root is needed: the nearest stays the nearest.",
-        ".argmin(dim=1) is the place of the smallest number in each row.",
+        "vectors[:, None] is (N, 1, E). Minus codes, (K, E), it is (N, K, E): one difference for each pair.",
+        "Squares, summed over E, are (N, K). You need no root, because the nearest stays the nearest.",
+        ".argmin(dim=1) is the index of the smallest number in each row.",
     ),
     mistakes=slips("""
         argmin(dim=1) -> argmax(dim=1)
             You take the code that is farthest away.
         argmin(dim=1) -> argmin(dim=0)
-            You give each code its nearest vector, (K,). Asked is the nearest code of each vector, (N,).
+            You give each code its nearest vector, (K,). Return the nearest code of each vector, (N,).
         (vectors[:, None] - codes).square().sum(dim=2) -> -vectors @ codes.T
-            You take the largest dot product. There a long code wins over a near one: the codes' own squares belong in.
+            You take the largest dot product. There a long code beats a near one: the codes' own squares are missing.
         (vectors[:, None] - codes).square().sum(dim=2) -> -vectors @ (codes / codes.norm(dim=1, keepdim=True)).T
             You take the smallest angle. A code in the same direction may lie far away.
         (vectors[:, None] - codes).square().sum(dim=2) -> codes.square().sum(dim=1) - vectors @ codes.T
@@ -71,25 +71,25 @@ NEAREST = Exercise(
         .square().sum(dim=2) -> .abs().sum(dim=2)
             You add up absolute differences. Square them.
         .square().sum(dim=2) -> .abs().amax(dim=2)
-            You compare the largest difference alone. Add up the squares of all E.
+            You compare only the largest difference. Add up the squares of all E.
         .square().sum(dim=2) -> .sum(dim=2)
-            You forgot to square: differences up and down cancel.
+            You forgot to square: positive and negative differences cancel.
         .square().sum(dim=2) -> .sum(dim=2).square()
-            You add up before you square, so differences up and down cancel.
+            You add up before you square, so positive and negative differences cancel.
         return distances.argmin(dim=1) -> return distances.min(dim=1).values
-            Those are the distances. Asked is which code it is: argmin.
+            Those are the distances. Return which code it is: argmin.
         return distances.argmin(dim=1) -> return codes[distances.argmin(dim=1)]
-            Those are the codes themselves, (N, E). Asked is which they are, (N,).
+            Those are the codes themselves, (N, E). Return their indices, (N,).
         return distances.argmin(dim=1) -> return distances.argsort(dim=1)
-            Those are all codes in the order of their distance, (N, K). The first of each row is asked for.
+            Those are all codes in the order of their distance, (N, K). Return the first of each row.
         return distances.argmin(dim=1) -> return torch.nn.functional.one_hot(distances.argmin(dim=1), len(codes))
-            That is one-hot, (N, K). Asked are the places themselves, (N,).
+            That is one-hot, (N, K). Return the indices themselves, (N,).
         argmin(dim=1) -> argmin()
-            You look for the smallest of all N K numbers. Each vector has a nearest code: dim=1.
+            You look for the smallest of all N K numbers. Each vector has its own nearest code: dim=1.
         argmin(dim=1) -> argmin(dim=1, keepdim=True)
             Yours is (N, 1). Leave out keepdim.
         argmin(dim=1) -> argmin(dim=1).to(codes)
-            Your places are floats. An embedding is looked up by whole numbers.
+            Your indices are floats. An embedding is looked up by integers.
         argmin(dim=1) -> argmin(dim=1) + 1
             You count codes from 1. The first is code 0.
     """),
@@ -109,16 +109,18 @@ def which_way_back(answer, solution, arguments):
     """Which of the two gradients is wrong."""
     (to_vectors, to_chosen), (right, none) = (pulled(one, *arguments) for one in (answer, solution))
     if not same(to_vectors, right):
-        return "Forward it is right, backward it is not: `vectors` gets the gradient of the result, unchanged."
-    return "Forward it is right, and so is the gradient by `vectors`. By `chosen` there is to be none."
+        return (
+            "The forward pass is right, the backward pass is not: `vectors` gets the gradient of the result, unchanged."
+        )
+    return "The forward pass is right, and so is the gradient by `vectors`. By `chosen` there should be none."
 
 
 STRAIGHT_THROUGH = Exercise(
     title="Straight through",
     solution=my_straight_through,
-    returns="`chosen` on the way forward, (N, E)",
+    returns="`chosen` in the forward pass, (N, E)",
     cases=(
-        Case(pairs, "Forward it is wrong: the result is `chosen`, number for number."),
+        Case(pairs, "The forward pass is wrong: the result equals `chosen`."),
         Case(pairs, which_way_back, pulled),
         Case(lambda: pairs(1, 1), OTHER_SIZES),
         Case(lambda: pairs(1, 3), which_way_back, pulled),
@@ -127,38 +129,39 @@ STRAIGHT_THROUGH = Exercise(
     hints=(
         "Write `chosen` as `vectors` plus something. What is that something?",
         "vectors + (chosen - vectors) is `chosen`. What is its gradient by `vectors`, and what should it be?",
-        "x.detach() has the numbers of x and no gradient: it counts as a constant.",
-        "Detach what is in the brackets, and only that.",
+        "x.detach() has the values of x and no gradient: it counts as a constant.",
+        "Detach what is in the brackets, and nothing else.",
     ),
     mistakes=slips("""
         vectors + (chosen - vectors).detach() -> chosen
-            What you return is `chosen`, and no gradient reaches `vectors`. (In vectors + (chosen - vectors), without
-            detach, the two cancel.)
+            You return `chosen`, and no gradient reaches `vectors`. (In vectors + (chosen - vectors), without detach,
+            the two cancel.)
         vectors + (chosen - vectors).detach() -> vectors
-            Forward `vectors` comes out of yours. It has to be `chosen`, for the decoder may see nothing but codes.
-            (In chosen + (vectors - chosen).detach() the two are exchanged.)
+            In the forward pass yours returns `vectors`. It has to be `chosen`, because the decoder may see nothing but
+            codes. (In chosen + (vectors - chosen).detach() the two are swapped.)
         vectors + (chosen - vectors).detach() -> vectors.detach() + (chosen - vectors).detach()
-            All of yours is detached: no gradient goes anywhere. One `vectors` has to stay as it is.
+            All of yours is detached, so no gradient flows anywhere. One `vectors` has to stay as it is.
         vectors + (chosen - vectors).detach() -> vectors.detach() + chosen - vectors
-            You detached the other `vectors`: now its gradient has the wrong sign, and `chosen` gets one too.
+            You detached the other `vectors`: now its gradient has the wrong sign, and `chosen` gets one, too.
         vectors + (chosen - vectors).detach() -> chosen.detach() + vectors.detach() - vectors
-            Forward it is right, and the gradient by `vectors` has the wrong sign.
+            The forward pass is right, but the gradient by `vectors` has the wrong sign.
         vectors + (chosen - vectors).detach() -> chosen + vectors - vectors.detach()
-            `chosen` gets a gradient too. Here it is a constant: codes are learned by the quantiser's loss.
+            `chosen` gets a gradient, too. Here it is a constant: codes are learned by the quantiser's loss.
         chosen - vectors -> vectors - chosen
             The difference has the wrong sign: vectors + (vectors - chosen) is not `chosen`.
         vectors + (chosen - vectors).detach() -> (vectors + chosen) / 2
-            You return the mean of both. Forward it is `chosen` alone.
+            You return the mean of both. In the forward pass it should be `chosen` alone.
         vectors + (chosen - vectors).detach() -> vectors + chosen.detach()
-            You add `chosen` itself. Add what it differs by: chosen - vectors.
+            You add `chosen` itself. Add only the difference: chosen - vectors.
         vectors + (chosen - vectors).detach() -> (chosen - vectors).detach()
-            That is the difference alone. It is added to `vectors`.
+            That is the difference alone. Add it to `vectors`.
         vectors + (chosen - vectors).detach() -> 2 * vectors + (chosen - 2 * vectors).detach()
-            Forward it is right, and the gradient is twice what it should be.
+            The forward pass is right, but the gradient is twice what it should be.
         vectors + (chosen - vectors).detach() -> (vectors + chosen) / 2 + ((chosen - vectors) / 2).detach()
-            Half of the gradient goes to `vectors` and half to `chosen`. All of it goes to `vectors`.
+            Half of the gradient goes to `vectors` and half to `chosen`. All of it should go to `vectors`.
         vectors + (chosen - vectors).detach() -> vectors * (chosen / vectors).detach()
-            Forward it is right. Backward you multiply by chosen / vectors: a constant must be added, not multiplied.
+            The forward pass is right. The backward pass multiplies by chosen / vectors: add a constant instead of
+            multiplying by one.
     """),
 )
 
@@ -179,9 +182,9 @@ def which_gradient(answer, solution, arguments):
     (to_vectors, to_chosen), (right, _) = (pulled(one, *arguments) for one in (answer, solution))
     if not same(to_vectors, right):
         return (
-            "The number is right, its gradient by `vectors` is not: it comes from the second term, times `commitment`."
+            "The value is right, its gradient by `vectors` is not: it comes from the second term, times `commitment`."
         )
-    return "The number is right, its gradient by `chosen` is not: it comes from the first term, and from it alone."
+    return "The value is right, its gradient by `chosen` is not: it comes from the first term alone."
 
 
 QUANTISER_LOSS = Exercise(
@@ -200,7 +203,7 @@ QUANTISER_LOSS = Exercise(
                     lambda given: (given["vectors"], given["chosen"], 0.0),
                     "With one number it is right, with several it is wrong: the mean over all N E of them.",
                 ),
-                otherwise="With commitment = 0 it is right, with another it is wrong: so many times the second term.",
+                otherwise="With commitment = 0 it is right, with another it is wrong: add that times the second term.",
             ),
         ),
         Case(quantised, which_gradient, pulled),
@@ -210,56 +213,57 @@ QUANTISER_LOSS = Exercise(
         Case(lambda: quantised(dtype=torch.float32), SINGLE),
     ),
     hints=(
-        "Both terms are the mean square of one difference. What differs is who has to move.",
-        "sg in the formula is x.detach(): the same numbers, and no gradient.",
+        "Both terms are the mean square of one difference. They differ in which side has to move.",
+        "sg in the formula is x.detach(): the same values, and no gradient.",
         "In the first term the vectors stay: (chosen - vectors.detach()).square().mean() moves the codes alone.",
-        "In the second the codes stay. It counts `commitment` times.",
+        "In the second the codes stay, and it is multiplied by `commitment`.",
     ),
     mistakes=slips("""
         vectors.detach() -> vectors
         chosen.detach() -> chosen
-            Nothing is detached in yours: both terms move both. In each of them one side is a constant.
+            You detach nothing, so both terms move both sides. In each of them one side is a constant.
         return codes_move -> return codes_move.detach()
         commitment * vectors_move -> commitment * vectors_move.detach()
-            All of yours is detached, or made a number by .item(): nothing can be learned from it.
+            All of yours is detached, or made a number by .item(), so nothing can be learned from it.
         return codes_move + commitment * vectors_move -> return commitment * codes_move + vectors_move
-            The number is right, and the terms have exchanged their parts: `commitment` belongs to the term that moves
+            The value is right, but the terms have swapped their roles: `commitment` belongs to the term that moves
             `vectors`, the one in which `chosen` is detached.
         (chosen - vectors.detach()) -> (chosen.detach() - vectors)
-            You detach `chosen` in both terms: the codes learn nothing. In the first term `vectors` is the constant.
+            You detach `chosen` in both terms, so the codes learn nothing. In the first term `vectors` is the constant.
         (vectors - chosen.detach()) -> (vectors.detach() - chosen)
-            You detach `vectors` in both terms: the encoder is not pulled. In the second term `chosen` is the constant.
+            You detach `vectors` in both terms, so the encoder is not pulled. In the second term `chosen` is the
+            constant.
         chosen.detach() -> chosen
             Your second term moves the codes as well: detach `chosen` there.
         vectors.detach() -> vectors
             Your first term moves the vectors as well: detach `vectors` there.
         commitment * vectors_move -> vectors_move
-            You left out `commitment`: the second term counts so many times.
+            You left out `commitment`, the weight of the second term.
         commitment * vectors_move -> 0.25 * vectors_move
-            You wrote 0.25 into the code. It is handed in as `commitment`.
+            You wrote 0.25 into the code. Use the argument `commitment`.
         codes_move + commitment * vectors_move -> codes_move
-            Yours is the mean square once, where it is 1 + commitment times that: the first term counts once, and
-            `commitment` times the second is added. Is the second missing, or is the first less than once?
+            You return the mean square once, but it should be 1 + commitment times that: the first term counts once, and
+            `commitment` times the second is added. Is the second missing, or does the first count less than once?
         codes_move + commitment * vectors_move -> commitment * vectors_move
             The first term is missing: the mean square that moves the codes.
         codes_move + commitment * vectors_move -> codes_move - commitment * vectors_move
-            You take the second term away. Both are to become small: add it.
+            You subtract the second term. Both should become small, so add it.
         .square().mean() -> .square().sum()
-            You add up over all numbers. Take the mean.
+            You sum over all numbers. Take the mean.
         .square().mean() -> .square().sum(dim=1).mean()
-            You add up the E numbers of a vector and take the mean over vectors. Here it is the mean over all N E.
+            You sum over the E numbers of a vector and take the mean over vectors. Here it is the mean over all N E.
         .square().mean() -> .square().mean(dim=1)
-            You return a number for each vector. One number is asked for.
+            You return a number for each vector. Return one number.
         .square().mean() -> .mean()
-            You forgot to square: differences up and down cancel.
+            You forgot to square: positive and negative differences cancel.
         .square().mean() -> .abs().mean()
             You take absolute differences. Square them.
         .square().mean() -> .mean().square()
-            You take the mean before you square, so differences up and down cancel.
+            You take the mean before you square, so positive and negative differences cancel.
         .square().mean() -> .square().mean().sqrt()
-            You take the root. The mean square has none.
+            You take the root. A mean square has none.
         .square().mean() -> .square().mean() / 2
-            You take half of it. The means of the squares are asked for.
+            You take half of it. Return the means of the squares.
     """),
 )
 

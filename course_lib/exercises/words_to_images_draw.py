@@ -1,4 +1,4 @@
-"""Lesson 18, codes behind words, written one by one; and dead codes to mend that are all woken at one place.
+"""Lesson 18, codes after words, written one by one; and dead codes, all moved onto one vector, to fix.
 
 The notebook holds the broken function word for word, under the name of its exercise.
 """
@@ -17,14 +17,14 @@ LESSON = "words_to_images"
 def my_draw(model, words, n, n_words):
     row = words
     for _ in range(n):
-        logits = model(row)[:, -1]  # (B, V + K): what comes behind the row
+        logits = model(row)[:, -1]  # (B, V + K): what follows the sequence
         best = logits[:, n_words:].argmax(dim=1, keepdim=True)  # (B, 1): a code, from 0, and never a word
         row = torch.cat([row, best + n_words], dim=1)
     return row[:, words.shape[1] :] - n_words  # (B, n)
 
 
 def one_by_one(logits, table):
-    """A small model: what comes next hangs on every token of the row and on its place. (B, T) -> (B, T, V + K)."""
+    """A small model: its prediction depends on every token so far and its position. (B, T) -> (B, T, V + K)."""
 
     def model(row):
         places = torch.arange(1, row.shape[1] + 1, dtype=table.dtype)[:, None]
@@ -35,7 +35,7 @@ def one_by_one(logits, table):
 
 
 def names(B=5, T=3, V=7, K=8, n=6, D=16):
-    """Words (B, T), n, V, and the two tables of a model that would rather write a word than any code."""
+    """Words (B, T), n, V, and the two tables of a model that finds any word more probable than any code."""
     logits = torch.randn(D + 1, V + K, dtype=torch.float64)
     logits[0, :V] += 20.0
     logits[0, V:] = -20.0
@@ -50,7 +50,7 @@ def the_last_code():
 
 
 def written(answer, words, n, n_words, logits, table):
-    """For `Case.ask`: the codes that are drawn with this model."""
+    """For `Case.ask`: the codes that are generated with this model."""
     return answer(one_by_one(logits, table), words, n, n_words)
 
 
@@ -60,8 +60,8 @@ def which_code(answer, solution, arguments):
     for easy, said in (
         (
             (words[:1], 1),
-            "The first code of a single name is wrong already: the best code by the logits of the row's last place, "
-            "counted from 0. Nothing is drawn at random.",
+            "The first code of a single name is wrong already: it is the best code by the logits of the last position, "
+            "counted from 0. Nothing is sampled.",
         ),
         ((words, 1), "One name is right, several are not: each has its own best code."),
         ((words, 2), "The first code is right, the second is not: what does the model read before it?"),
@@ -69,19 +69,19 @@ def which_code(answer, solution, arguments):
         given = (*easy, n_words, *tables)
         if not same(written(answer, *fresh(given)), written(solution, *fresh(given))):
             return said
-    return f"Two codes are right, {n} are not: each is read, with all before it, before the next one is chosen."
+    return f"Two codes are right, {n} are not: each is read, with all before it, before you choose the next one."
 
 
 def all_at_once(model, words, n, n_words):
-    """The n best codes for the first place."""
+    """The n best codes for the first position."""
     return model(words)[:, -1, n_words:].topk(n, dim=1).indices
 
 
 DRAW = Exercise(
     lesson=LESSON,
-    title="Codes behind words",
+    title="Codes after words",
     solution=my_draw,
-    returns="the codes of each image, whole numbers (B, n) from 0",
+    returns="the codes of each image, integers (B, n) from 0",
     cases=(
         Case(names, which_code, written),
         Case(lambda: names(1, 1, 1, 3, 1), OTHER_SIZES, written),
@@ -90,64 +90,68 @@ DRAW = Exercise(
         Case(the_last_code, "With more codes than words it is wrong: code k is token n_words + k.", written),
     ),
     hints=(
-        "It is the loop that writes text, lesson 07. What is different about the tokens that may come?",
-        "model(row)[:, -1] is what comes behind the row, (B, V + K). The codes are its last K numbers.",
-        "logits[:, n_words:].argmax(dim=1, keepdim=True) counts codes from 0. Which token is that in the row?",
-        "row = torch.cat([row, best + n_words], dim=1), n times. At the end cut off the words, and count from 0 again.",
+        "It is lesson 07's loop that generates text. What is different about the tokens that are allowed?",
+        "model(row)[:, -1] predicts the next token, (B, V + K). The codes are its last K numbers.",
+        "logits[:, n_words:].argmax(dim=1, keepdim=True) counts codes from 0. Which token is that in the sequence?",
+        "row = torch.cat([row, best + n_words], dim=1), n times. At the end remove the words, and count from 0 again.",
     ),
     mistakes=(
-        (all_at_once, "You take the n best codes for the first place. Each code has to be read before the next."),
+        (all_at_once, "You take the n best codes for the first position. Each code has to be read before the next."),
         *slips("""
         logits[:, n_words:].argmax -> logits.argmax
         best + n_words -> best
-            You take the best of all tokens, and that can be a word. Only a code may stand here: logits[:, n_words:].
+            You take the most probable of all tokens, and that can be a word. Only a code is allowed here: logits[:,
+            n_words:].
         logits = model(row)[:, -1] -> logits = model(row)[:, -1].index_fill(1, torch.arange(n_words), 0.0)
         logits[:, n_words:].argmax -> logits.argmax
         best + n_words -> best
-            You make the logits of words 0. Where those of all codes are below 0 a word still wins: minus infinity.
+            You set the logits of words to 0. Where those of all codes are below 0, a word still wins. Use minus
+            infinity.
         model(row) -> model(words)
-            You ask each time what comes behind the words alone, so the same code comes n times: hand the whole row to
-            the model, and take the logits of its last place.
+            You ask each time what follows the words alone, so the same code comes n times. Give the model the whole
+            sequence, and take the logits of its last position.
         [row, best + n_words] -> [row, best]
         :] - n_words -> :]
-            You append the code as it is. In the row code 0 is token n_words: else it is read as a word.
+            You append the code as it is. In the sequence code 0 is token n_words; otherwise it is read as a word.
         [:, -1] -> [:, 0]
-            You take the logits of the first place. What comes next stands at the last one: [:, -1].
+            You take the logits of the first position. The next token is predicted at the last one: [:, -1].
         :] - n_words -> :]
-            Your codes are tokens of the row still. Counted from 0 they are n_words less.
+            Your codes are still tokens of the sequence. Counted from 0, they are n_words less.
         return row[:, words.shape[1] :] - n_words -> return row
-            You return the row. Asked are its codes, without the words, from 0.
+            You return the whole sequence. Return its codes, without the words, from 0.
         return row[:, words.shape[1] :] - n_words -> return torch.cat([words, row[:, words.shape[1] :] - n_words], 1)
-            You return the words too. Asked are the codes alone.
+            You return the words, too. Return only the codes.
         return row[:, words.shape[1] :] - n_words -> return best
-            You return the last code alone. All n are asked for.
+            You return only the last code. Return all n.
         model(row) -> model(row[:, -1:] if row.shape[1] > words.shape[1] else row)
-            The model reads the last code alone. Without a cache it knows nothing of what stood before: the whole row.
+            The model reads only the last code. Without a cache it knows nothing of what came before: give it the whole
+            sequence.
         model(row) -> model(row[:, words.shape[1] :] if row.shape[1] > words.shape[1] else row)
-            Behind the first code the model reads the codes alone. Then it does not know the name any more.
+            After the first code the model reads only the codes. Then it no longer knows the name.
         [row, best + n_words] -> [best + n_words, row]
-            You put the new code before the row. It stands behind.
+            You put the new code in front of the sequence. It belongs at the end.
         .argmax(dim=1, keepdim=True) -> [:1].argmax(dim=1, keepdim=True).expand(len(row), -1)
-            All names get the codes of the first. Each has its own.
+            All names get the codes of the first one. Each has its own.
         argmax -> argmin
-            You take the worst code.
+            You take the least probable code.
         logits[:, n_words:] -> logits[:, n_words + 1 :]
-            You leave out a code: the first is token n_words, behind words 0 to n_words - 1.
+            You leave out a code: the first is token n_words, after words 0 to n_words - 1.
         range(n) -> range(n + 1)
             You write one code too many.
         range(n) -> range(n - 1)
             You write one code too few.
         range(n): -> range(n - words.shape[1]):
-            n counts the codes alone. You took off the words.
+            n counts the codes alone. You subtracted the words.
     """),
     ),
 )
 
 
 def broken_revive(codes, share, vectors):
-    """Codes (K, E), the dead ones put where vectors are, (N, E), no two of them alike, and at least so many.
+    """The codes (K, E), each dead one moved onto a vector of its own. No gradient is needed.
 
-    share (K,): how often each code is chosen, 1 where all are alike; below 0.03 a code is dead.
+    vectors (N, E): all different, and at least as many as dead codes. share (K,): how often each code is chosen, 1 if
+    all are chosen equally; below 0.03 a code is dead.
     """
     codes = codes.clone()
     dead = (share < 0.03).nonzero().flatten()  # which ones
@@ -198,33 +202,33 @@ def places(answer, codes, share, vectors):
         told += [f"{name}: {count} {place}" for place, count in sorted(counts.items())]
     different = len(found[dead].unique(dim=0))
     return "; ".join(
-        [*told, {int(dead.sum()): "each alone", 1: "all on one place"}.get(different, "some on one place")]
+        [*told, {int(dead.sum()): "each alone", 1: "all at one point"}.get(different, "some at one point")]
     )
 
 
 def form(answer, codes, share, vectors):
-    """For `Case.ask`: zeros where the result has numbers, for where a code is put may be drawn."""
+    """For `Case.ask`: zeros where the result has numbers, because where a code is put may be random."""
     found = answer(codes, share, vectors)
     return 0 * found if isinstance(found, torch.Tensor) else found
 
 
 def where_they_lie(answer, solution, arguments):
-    """What is wrong about the places."""
-    return f"Where codes lie after yours: {places(answer, *arguments)}. It should be: {places(solution, *arguments)}."
+    """What is wrong about where codes lie."""
+    return f"After yours the codes lie so: {places(answer, *arguments)}. It should be: {places(solution, *arguments)}."
 
 
 REVIVE = Exercise(
     lesson=LESSON,
-    title="Find the bug: codes that are woken at one place",
+    title="Find the bug: dead codes that all move to one vector",
     solution=mended_revive,
-    returns="the codes, those that were dead at other places, (K, E)",
+    returns="the codes, (K, E), the dead ones moved; no gradient is needed",
     cases=(
         Case(codebook, "A codebook is K codes of E numbers.", form),
         Case(codebook, where_they_lie, places),
         Case(lambda: codebook(5, 0, 4), "Where no code is dead it is wrong: all stay."),
         Case(
             lambda: codebook(4, 1, 1),
-            "With one dead code and one vector it is wrong: that code becomes the vector, the others stay.",
+            "With one dead code and one vector it is wrong: that code moves onto the vector, the others stay.",
         ),
         Case(lambda: codebook(3, 11, 11), where_they_lie, places),
         Case(lambda: codebook(0, 4, 9, 1), "Where all codes are dead it is wrong: all move.", places),
@@ -233,48 +237,49 @@ REVIVE = Exercise(
     stub=broken_revive,
     hints=(
         "Three codes are dead. Print the codes before and afterwards. Where do the three lie?",
-        "Of several codes at one place argmin takes the first. What becomes of the others, and of all other vectors?",
+        "Of several equal codes argmin takes the first. What becomes of the others, and of all other vectors?",
         "`drawn` has one number, and vectors[drawn], (1, E), is written to every dead code. How many are needed?",
-        "torch.randperm(len(vectors)) is every place once, in a random order. Take as many as there are dead codes.",
+        "torch.randperm(len(vectors)) has every index once, in random order. Take as many as there are dead codes.",
     ),
     mistakes=slips("""
         torch.randperm(len(vectors))[: len(dead)] -> torch.randint(len(vectors), (1,))
-            The bug is still there: all dead codes lie on one vector. The first of equals is chosen, and until it has
-            moved the others are as dead as before. Then they crowd around one place, and the rest of the vectors has
-            none of them.
+            The bug is still there: all dead codes lie on one vector. The first of several equals is chosen, and until
+            it has moved the others are as dead as before. So they crowd around one vector, and the rest of the vectors
+            has none of them.
         torch.randperm(len(vectors))[: len(dead)] -> torch.randint(len(vectors), (len(dead),))
-            Some of your dead codes share a vector: one that was drawn must not be drawn again. (The library does draw
-            again, and there thousands of vectors wait for a few codes. Here they are few.)
+            Some of your dead codes share a vector: do not sample a vector twice. (The library does so, but there
+            thousands of vectors are available for a few codes. Here there are few.)
         codes[dead] = vectors[drawn] -> codes[dead] = vectors.mean(dim=0)
-            You put all dead codes on the mean of the vectors. There is no vector there, and they are still alike.
+            You put all dead codes on the mean of the vectors. There is no vector there, and the codes are still equal.
         codes[dead] = vectors[drawn] -> codes[dead] = codes[dead] + 0.01 * torch.randn_like(codes[dead])
-            You shake the dead codes a little where they lie. No vector is near, so they stay dead.
+            You move the dead codes a little where they lie. No vector is near, so they stay dead.
         codes[dead] = vectors[drawn] -> codes[dead] = 5 + torch.randn_like(codes[dead])
-            You put dead codes where no vector is. There, drawn at random or not, nothing will choose them: on vectors.
+            You put dead codes where no vector is. Nothing will choose them there, random or not: put them on vectors.
         codes[dead] = vectors[drawn] -> codes[dead] = vectors[drawn] + 1e-3 * torch.randn_like(vectors[drawn])
-            You add noise to the vectors. That would do no harm, and is not asked for: on a vector, each on its own.
+            You add noise to the vectors. That would do no harm, but was not asked for: put each code exactly on its own
+            vector.
         codes[dead] = vectors[drawn] -> codes[: len(dead)] = vectors[drawn]
             You overwrite the first codes. The dead ones may stand anywhere: codes[dead].
         share < 0.03 -> share >= 0.03
-            You move the codes that live, and leave the dead ones.
+            You move the living codes and leave the dead ones.
         share < 0.03 -> share <= 0
             You move only codes that are never chosen. Below 0.03 a code is dead.
         share < 0.03 -> share < 0.3
-            You move a code that is chosen seldom, and is not dead: below 0.03.
+            You move a code that is seldom chosen, but is not dead: below 0.03.
         (share < 0.03) -> (share < 2)
-            You move all codes. Those that live stay where they are.
+            You move all codes. The living ones stay where they are.
         .nonzero().flatten() -> .nonzero().flatten()[:1]
-            You move one code. All that are dead move.
+            You move one code. All dead codes move.
         codes[dead] = vectors[drawn] -> codes[dead] = codes[share >= 0.03][:1]
-            You put the dead codes on one that lives. Of two equal codes argmin takes the first: no gain.
+            You put the dead codes on a living one. Of two equal codes argmin takes the first, so nothing is gained.
         return codes -> return torch.cat([codes[share >= 0.03], codes[dead]])
-            You return the living codes first. Each stays at its own number, for the numbers are what is written.
+            You return the living codes first. Each code keeps its own index, because the indices are what is written.
         return codes -> return codes[dead]
-            You return the dead codes alone. All K are asked for, each at its own number.
+            You return only the dead codes. Return all K, each at its own index.
         return codes -> return vectors
-            You return the vectors. Asked are the codes.
+            You return the vectors. Return the codes.
         codes[dead] = vectors[drawn] -> pass
-            Nothing moves in yours.
+            Nothing moves in your version.
     """),
 )
 

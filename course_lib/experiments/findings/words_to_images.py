@@ -17,8 +17,8 @@ def painted_means_are_greyer():
 
 
 @finding(
-    "With a straight-through gradient at least 15 points more letters survive coding than with an encoder that never "
-    "learns",
+    "With a straight-through gradient, the codes preserve at least 15 points more letters than with an encoder that is "
+    "never trained",
     chance=NONE_RIGHT,
 )
 def straight_through_helps():
@@ -26,7 +26,9 @@ def straight_through_helps():
     return straight - recorded(words_to_images_controls.encoder_at_random).numbers("right"), ">=", 0.15
 
 
-@finding("The stored GPT draws new names correctly at least 15 points less often than learned ones", chance=NONE_RIGHT)
+@finding(
+    "The stored GPT draws new names correctly at least 15 points less often than training names", chance=NONE_RIGHT
+)
 def new_names_are_harder():
     found = recorded(words_to_images_controls.marks_drawn)
     return found.numbers("learned", "right") - found.numbers("new", "right"), ">=", 0.15
@@ -42,7 +44,9 @@ def patches_keep_the_typeface():
     return patches - _drawn("test, 0.5", "face").most, ">=", 0.05
 
 
-@finding("Of a new name, the letter is correct at least 25 points more often than the accent", chance=NONE_RIGHT)
+@finding(
+    "In drawings of new names, the letter is correct at least 25 points more often than the accent", chance=NONE_RIGHT
+)
 def letters_before_accents():
     return _drawn("test, 0.5", "letter") - _drawn("test, 0.5", "mark"), ">=", 0.25
 
