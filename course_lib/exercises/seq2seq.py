@@ -1,4 +1,4 @@
-"""Lesson 03, what training needs: the shifted target and the masked loss. Searching stands in `seq2seq_search.py`."""
+"""Lesson 03, what training needs: the shifted target and the masked loss. Searching is in `seq2seq_search.py`."""
 
 import torch
 
@@ -24,38 +24,38 @@ def targets(padding=0, start=1, end=2):
 SHIFT = Exercise(
     title="The shifted target",
     solution=my_shifted_target,
-    returns="two tensors of whole numbers, (B, T) each: what is read, and what is written",
+    returns="two integer tensors, (B, T) each: what the decoder reads, and what it should write",
     cases=(
-        Case(targets, "Print both beside the table above: each token that is written stands one place earlier."),
-        Case(lambda: targets(2, 9, 0), "With other numbers for padding, start and end it is wrong: use `padding`."),
+        Case(targets, "Print both next to the table above: each target stands one position before it is read."),
+        Case(lambda: targets(2, 9, 0), "With other ids for padding, start and end it is wrong: use `padding`."),
     ),
     hints=(
-        "What is written is everything but the first column: target[:, 1:].",
-        "What is read is everything but the last column, target[:, :-1]; in short rows an end is still in it.",
-        "Where padding is to be written, padding is read: masked_fill(target_out == padding, padding).",
+        "The decoder writes everything except the first column: target[:, 1:].",
+        "It reads everything except the last column, target[:, :-1]; but short rows then still contain the end.",
+        "Where it should write padding, it reads padding: masked_fill(target_out == padding, padding).",
     ),
     mistakes=slips("""
         .masked_fill(target_out == padding, padding) -> .clone()
-            In short sentences the end is read in yours. Where nothing is left to be written, read padding.
+            Your decoder reads the end of short sentences. Where nothing is left to write, it should read padding.
         return target_in, target_out -> return target_out, target_in
-            You return them in the wrong order: first what is read, then what is written.
+            You return them in the wrong order: first what the decoder reads, then what it writes.
         target_out = target[:, 1:] -> target_out = target[:, :-1]
-            Nothing is shifted in yours: it would learn to copy what it reads. Write target[:, 1:].
+            You have not shifted anything: the model would learn to copy what it reads. Use target[:, 1:].
         target[:, 1:] -> target[1:]
         target[:, :-1] -> target[:-1]
-            You shift along the batch, from sentence to sentence. Time is the second dimension: target[:, 1:].
+            You shift along the batch, from one sentence to the next. Time is the second dimension: target[:, 1:].
         target[:, 1:] -> target.roll(-1, dims=1)
         target[:, :-1] -> target
-            A row of yours is as wide as before, and the start comes round to its end. T + 1 columns become T.
+            Your rows are as wide as before, and roll() brings the start round to the end. T + 1 columns must become T.
         return target_in, target_out -> return target_in[:, :-1], target_out[:, :-1]
-            You cut off one column too many: the longest sentence loses its end, and never learns to stop.
-        target_out == padding -> target_out == 0  # You take 0 for padding whatever the argument says.
+            You cut off one column too many: the longest sentence loses its end, so nothing teaches it to stop.
+        target_out == padding -> target_out == 0  # You assume that padding is 0: use the argument `padding`.
         target_out == padding -> target[:, :-1] == 2
-            You look for the end by the number 2. Look for padding in what is written: it has an argument.
+            You look for the end by the id 2. Look for `padding` in what is written instead.
         target_out == padding -> target_out != padding
-            Your mask is upside down: it covers the words. Fill where padding is to be written.
+            Your mask is inverted: it covers the words. Fill the positions where padding is to be written.
         return target_in, target_out -> return target_in[:, 1:], target_out[:, 1:]
-            The start is not read in yours, so nothing teaches the first word: keep the first column.
+            Your decoder does not read the start, so nothing teaches it the first word: keep the first column.
     """),
 )
 
@@ -67,7 +67,7 @@ def my_masked_loss(logits, target_out, padding):
 
 
 def batch(padding=6, empty=((0, 2), (1, 4)), scale=2.0):
-    """Logits (3, 5, 7) and targets (3, 5): of sentence b all places from t on are padding, for (b, t) in `empty`."""
+    """Logits (3, 5, 7) and targets (3, 5): from position t on, sentence b is padding, for (b, t) in `empty`."""
     logits, target = scale * torch.randn(3, 5, 7).double(), torch.randint(1, 6, (3, 5))
     for sentence, first in empty:
         target[sentence, first:] = padding
@@ -86,37 +86,35 @@ LOSS = Exercise(
     solution=my_masked_loss,
     returns="one number, a tensor without dimensions: the mean over all real tokens of the batch",
     cases=(
-        Case(batch, "It is the mean of -log softmax(logits)[target] over real tokens: print which of them you count."),
-        Case(lambda: batch(padding=0), "Where the padding has the id 0 it is wrong: compare with `padding`."),
-        Case(
-            lambda: batch(scale=1000.0), "Large logits come out wrong: log_softmax bears them, log(softmax) does not."
-        ),
-        Case(zeros, "Where the padding is 6, the id 0 is a token like any other: compare with `padding`."),
+        Case(batch, "The loss is the mean of -log softmax(logits)[target] over real tokens. Which ones do you count?"),
+        Case(lambda: batch(padding=0), "When the padding has the id 0 your answer is wrong: compare with `padding`."),
+        Case(lambda: batch(scale=1000.0), "Large logits give a wrong result. Use log_softmax, not log(softmax)."),
+        Case(zeros, "When the padding is 6, the id 0 is a token like any other: compare with `padding`."),
         Case(batch, NO_GRADIENT, ask=pulled),
         Case(single(batch), SINGLE),
         Case(single(lambda: batch(scale=300.0)), OVERFLOW),
     ),
     hints=(
-        "Where is the probability of the right token? log_softmax over the vocabulary, then pick one of each V.",
-        "log_p.gather(-1, target_out[..., None])[..., 0] picks it: shape (B, T).",
-        "real = target_out != padding; log_p[real] is a flat list of what counts. Its mean, with a minus.",
+        "You need the probability of the correct token: log_softmax over the vocabulary, then pick one of V.",
+        "log_p.gather(-1, target_out[..., None])[..., 0] picks it; the result is (B, T).",
+        "With real = target_out != padding, log_p[real] is a flat list of what counts. Return minus its mean.",
     ),
     mistakes=slips("""
-        log_p[real] -> log_p  # Padding counts in yours: average over real tokens only.
-        log_p[real].mean() -> (log_p * real).mean()  # You divide by all B * T places: divide by that of real tokens.
-        log_p[real].mean() -> log_p[real].sum()  # This is the sum: divide by the number of real tokens.
+        log_p[real] -> log_p  # You count padding: average over real tokens only.
+        log_p[real].mean() -> (log_p * real).mean()  # You divide by B * T: divide by the number of real tokens.
+        log_p[real].mean() -> log_p[real].sum()  # This is the sum: divide it by the number of real tokens.
         log_p[real].mean() -> ((log_p * real).sum(1) / real.sum(1)).mean()
-            You average each sentence, then the sentences: a token of a short one then weighs more. All count the same.
-        return -log_p -> return log_p  # The sign: log-probabilities are negative, a loss is minus their mean.
+            You average each sentence, then the sentences, so tokens of short sentences weigh more than others.
+        return -log_p -> return log_p  # The sign is wrong: a loss is minus the mean log-probability.
         torch.log_softmax(logits, dim=-1) -> torch.log2(torch.softmax(logits, dim=-1))
-            Your logarithm has base 2, so your loss is in bits. Nats ask for the natural logarithm, base e.
-        return -log_p[real].mean() -> return (-log_p[real].mean()).exp()  # This is the perplexity. Leave exp out.
-        torch.log_softmax(logits, dim=-1) -> logits  # You take the scores as they are: log_softmax is missing.
+            Your logarithm has base 2, so your loss is in bits. For nats, use the natural logarithm.
+        return -log_p[real].mean() -> return (-log_p[real].mean()).exp()  # This is the perplexity: leave out exp.
+        torch.log_softmax(logits, dim=-1) -> logits  # You use the raw logits: log_softmax is missing.
         dim=-1 -> dim=1  # Your softmax runs over time: the vocabulary is the last dimension.
-        != padding -> == padding  # You average over the padding. Turn the mask round.
-        != padding -> != 6  # You take 6 for padding whatever the argument says: compare with `padding`.
+        != padding -> == padding  # You average over the padding: invert the mask.
+        != padding -> != 6  # You assume that padding is 6: compare with `padding`.
         log_p[real].mean() -> log_p.masked_fill(~real, float("-inf")).mean()
-            A masked place must be left out of the mean, not made infinite: pick the real ones, log_p[real].
+            Leave padding out of the mean instead of making it infinite: pick the real tokens, log_p[real].
     """),
 )
 

@@ -1,4 +1,4 @@
-"""Lesson 03, how it writes and how it is judged: greedy and beam search, an evaluation that leaks."""
+"""Lesson 03, writing and evaluation: greedy search, beam search, an evaluation that leaks."""
 
 import torch
 
@@ -27,9 +27,9 @@ GREEDY = Exercise(
     solution=my_greedy,
     returns="a list of token ids",
     cases=(
-        Case(  # some end early, some never, and some do write the start: who breaks on it stops at once
+        Case(  # some end early, some never, and some do write the start: breaking on it stops at once
             lambda: (toys(12) + toys(4, end=-9.0) + toys(8, end=-9.0, start=3.0), 6),
-            "Not the sentences that greedy search writes: at each step the likeliest token (no drawn one), read next.",
+            "This is not greedy search: at each step take the most probable token, and read it next.",
             all_written,
         ),
         Case(
@@ -39,25 +39,25 @@ GREEDY = Exercise(
         ),
     ),
     hints=(
-        "Two things travel from step to step: the token that was written last, and the state.",
-        "log_p, state = step(token, state), then token = int(log_p.argmax()).",
-        "Stop when the token is the end, before it is appended; or after max_len steps.",
+        "Two things pass from step to step: the token that was written last, and the state.",
+        "Call log_p, state = step(token, state), then set token = int(log_p.argmax()).",
+        "Stop when the token is the end, before you append it, or after max_len steps.",
     ),
     mistakes=slips("""
         return tokens -> return tokens + [end] * (token == end)
-            The end stands in your sentence: stop before you append it.
+            Your sentence contains the end: stop before you append it.
         tokens, token = [] -> tokens, token = [start]
-            The start stands in your sentence: it is read, not written.
+            Your sentence contains the start: it is read, not written.
         token == end -> token is None  # You never stop at the end: break when the chosen token is `end`.
-        token == end -> token == start  # You break on the start, and so never stop at the end: compare with `end`.
-        step(token, state) -> step(start, state)  # You read the start at every step: read what was written last.
-        log_p, state = -> log_p, _ =  # Your state never changes: keep the one that `step` returns for the next step.
+        token == end -> token == start  # You break on the start, so you never stop at the end: compare with `end`.
+        step(token, state) -> step(start, state)  # You read the start at every step: read the last token instead.
+        log_p, state = -> log_p, _ =  # Your state never changes: pass on the one that `step` returns.
         log_p.argmax() -> log_p.max()
-            You take max(), the highest log-probability itself: the token is its place in the list, argmax().
+            You take max(), the highest log-probability itself. The token is its index, argmax().
         range(max_len) -> range(max_len + 1)
-            You write one token too many where no end comes: `max_len` steps, no more.
+            You write one token too many if no end comes: take `max_len` steps, no more.
         range(max_len) -> range(max_len - 1)
-            You stop one step too early where no end comes: `max_len` steps, and the start is no step.
+            You stop one step too early if no end comes: take `max_len` steps; the start is not a step.
     """),
 )
 
@@ -86,49 +86,49 @@ BEAM = Exercise(
     cases=(
         Case(
             lambda: ([tree(late_end=True), tree(late_end=False), *toys(80, end=-1.0)], 4, 2),
-            "With width 2 you are wrong. What is kept after each step, and what is chosen at the end?",
+            "With width 2 it is wrong. Which hypotheses do you keep after each step, and which do you return?",
             all_written,
         ),
-        Case(lambda: (toys(20), 4, 1), "With width 1 a beam is greedy search, and yours is not.", all_written),
-        Case(lambda: (toys(9), 3, 999), "A beam of 999 holds all sentences of three steps, the best too.", all_written),
+        Case(lambda: (toys(20), 4, 1), "With width 1 beam search is greedy search, and yours is not.", all_written),
+        Case(lambda: (toys(9), 3, 999), "A beam of 999 holds every sentence of three steps.", all_written),
         Case(
             lambda: (toys(6, ids=(3, 0), state=(7,)) + toys(6, ids=(0, 4)), 3, 3),
-            "With another state, or other ids for start and end, it is wrong: use the arguments.",
+            "With another state, or other ids for start and end, your answer is wrong: use the arguments.",
             all_written,
         ),
     ),
     hints=(
         "Keep a list of hypotheses: (sum of log-probabilities, tokens, last token, state).",
-        "Each step: every unfinished hypothesis makes V longer ones; sort them by their sums.",
-        "What has ended stays as it is and keeps its seat: the others share the width - len(ended) seats left.",
-        "At the end return the tokens of the hypothesis with the largest sum, finished or cut at max_len.",
+        "In each step every unfinished hypothesis gives V longer ones; sort them by their sums.",
+        "A hypothesis that has ended keeps its slot: the others share the width - len(ended) slots that are left.",
+        "At the end return the tokens of the hypothesis with the largest sum, whether it ended or was cut at max_len.",
     ),
     mistakes=slips("""
-        width - len(ended) -> 1 - len(ended)  # The width changes nothing in yours: this is greedy search.
-        [i] * (i != end) -> [i]  # The end stands in your sentence: leave it out of what you return.
-        score + p -> p  # You compare the last token's log-probability only: add up those of all tokens so far.
+        width - len(ended) -> 1 - len(ended)  # `width` changes nothing in your answer: this is greedy search.
+        [i] * (i != end) -> [i]  # Your sentence contains the end: leave it out of what you return.
+        score + p -> p  # You compare only the last token's log-probability: add up those of all tokens.
         beam = ended + longer[: width - len(ended)] -> beam = longer[:width] or beam
-            What has ended is lost in yours: it keeps its seat in the beam.
+            You lose the hypotheses that have ended: they keep their slots in the beam.
         ended + longer[: width - len(ended)] -> sorted(ended + longer, key=lambda h: -h[0])[:width]
-            What has ended lost its seat to unfinished ones that only look better so far: they share the other seats.
+            Hypotheses that ended lose their slots to unfinished ones that only look better so far: they must keep them.
         longer[: width - len(ended)] -> longer[:width]
-            What has ended must go on occupying a seat: width - len(ended) seats are left to the others.
-        step(token, old) -> step(token, beam[0][3])  # All step from one state: each needs that of the one it continues.
+            A hypothesis that has ended still occupies a slot: the others share width - len(ended) slots.
+        step(token, old) -> step(token, beam[0][3])  # All use one state: each needs that of its own hypothesis.
         hypothesis[0])[1] -> hypothesis[0] / max(1, len(hypothesis[1])))[1]
-            You choose by the mean log-probability of a token: choose by the sum.
+            You choose by the mean log-probability per token: choose by the sum.
         hypothesis[0])[1] -> hypothesis[0] / ((5 + len(hypothesis[1])) / 6) ** 0.6)[1]
-            You choose by log p / lp with alpha = 0.6. Here is no length normalisation: choose by the sum.
+            You choose by log p / lp with alpha = 0.6. Use no length normalisation here: choose by the sum.
         range(max_len) -> range(max_len - 1)
-            You stop one step too early: `max_len` steps are allowed, and the last may write the end.
-        range(max_len) -> range(max_len + 1)  # You take one step too many: `max_len` steps, no more.
+            You stop one step too early: take `max_len` steps, and the last one may write the end.
+        range(max_len) -> range(max_len + 1)  # You take one step too many: take `max_len` steps.
         return max(beam -> return max([h for h in beam if h[2] == end] or beam
-            You return a cut hypothesis only where none has ended. It competes too: the largest sum wins.
+            You return a cut hypothesis only if none has ended. It competes, too: the largest sum wins.
     """),
 )
 
 
 def leaking_accuracy(step, states, references, start, end, max_len):
-    """The share of the references' tokens, ends counted, that a translator writes at their places."""
+    """The share of the references' tokens, ends counted, that a translator writes at their positions."""
     right = total = 0
     for state, reference in zip(states, references, strict=True):
         token = start
@@ -171,41 +171,41 @@ def by_tens(evaluate, model, states, references, max_len=8):
 
 LEAK = Exercise(
     lesson=LESSON,
-    title="Spot the leak: an evaluation",
+    title="Spot the leak in an evaluation",
     solution=mended_accuracy,
-    returns="the share of right tokens, a number from 0 to 1",
+    returns="the share of correct tokens, a number from 0 to 1",
     cases=(
-        Case(a_test_set, "Let the model write until its own end, then compare place by place.", by_tens),
-        Case(lambda: (*a_test_set(), 2), "With max_len = 2 it is wrong: after so many tokens writing stops.", by_tens),
+        Case(a_test_set, "Let the model write until its own end, then compare position by position.", by_tens),
+        Case(lambda: (*a_test_set(), 2), "With max_len = 2 it is wrong: stop writing after so many tokens.", by_tens),
         Case(lambda: a_test_set(3, 0), "With other ids for start and end it is wrong: use the arguments.", by_tens),
         Case(lambda: a_test_set(0, 4), "Where start is 0 and end is 4, it is wrong: use the arguments.", by_tens),
     ),
     stub=leaking_accuracy,
     hints=(
-        "Where does the reference enter the loop? Each place is something that the model is told.",
-        "`token = wanted` feeds the right token, also after a wrong one. What will it read in real use?",
-        "`for wanted in ...` also tells it how long to write. Let it run to its own `end`, or max_len steps.",
-        "First write the whole sentence, then compare it with [*reference, end], place by place.",
+        "Where does the reference enter the loop? Each of these lines tells the model something.",
+        "`token = wanted` feeds the correct token, even after a wrong one. What will the model read in real use?",
+        "`for wanted in ...` also tells the model how long to write. Let it run to its own end, or for max_len steps.",
+        "First write the whole sentence, then compare it with [*reference, end], position by position.",
     ),
     mistakes=slips("""
         while token != end and len(written) < max_len -> while len(written) < len(wanted)
         written.append(token) -> written.append(token); token = wanted[len(written) - 1]
-            The bug is still there: the model is told two things that only the reference knows.
+            The leak is still there: the model is told two things that only the reference knows.
         token != end and len(written) < max_len -> len(written) < max_len
-            One leak is left: you go on behind the end that the model wrote, where its sentence is over.
+            One leak is left: you continue after the model has written the end, although its sentence is over.
         step(token, state) -> step(([start] + wanted + [token] * max_len)[len(written)], state)
             One leak is left: the model reads the reference's tokens instead of its own.
         [*reference, end] -> reference  # The end counts as a token: compare with [*reference, end].
         written.append(token) -> written += [token] * (token != end)  # Append the end too, then stop: it may be right.
         right += sum( -> right += 1 / len(wanted) * sum(
-        total += len(wanted) -> total += 1  # You average over sentences: count the right tokens of all, divide once.
+        total += len(wanted) -> total += 1  # You average over sentences: count all correct tokens, divide once.
         len(wanted) -> len(written)  # Divide by the number of the references' tokens, not of those written.
         sum(mine == theirs for mine, theirs in zip(written, wanted, strict=False)) -> written == wanted
         len(wanted) -> 1
-            This is exact match, the share of sentences without a miss: count the right tokens.
+            This is exact match, the share of sentences without an error: count the correct tokens.
         mine == theirs for mine, theirs in zip(written, wanted, strict=False) -> token in wanted for token in written
-            You ask whether a written token is anywhere in the reference: compare it with the one at its own place.
-        right / total -> 100 * right / total  # Return a share from 0 to 1, no per cent.
+            You ask whether a token is anywhere in the reference: compare it with the one at its own position.
+        right / total -> 100 * right / total  # Return a share from 0 to 1, not a percentage.
     """),
 )
 

@@ -32,7 +32,7 @@ def start(what, bias, backwards=False):
 
 
 @finding(
-    "Of each letter of a word of 14, the vector keeps about half of what it keeps of a letter of a word of 4",
+    "The vector keeps about half as much of each letter of a word of 14 as of a letter of a word of 4",
     chance=1.0,
 )
 def letters_fade():
@@ -41,8 +41,8 @@ def letters_fade():
 
 
 @finding(
-    "Fewer than half as many words of 14 letters come out right as of 4, and each sound is missed 1.5 times as often "
-    "at 14 letters as at 6, even when the right sounds before it are given",
+    "Words of 14 letters come out right less than half as often as words of 4. With teacher forcing, a sound is wrong "
+    "1.5 times as often at 14 letters as at 6",
     chance={"dictionary": 0.01, "missed when told": 0.95},
 )
 def long_words_come_out_wrong():
@@ -55,7 +55,7 @@ def long_words_come_out_wrong():
 
 
 @finding(
-    "After 100 steps the loss without the shift is below 0.04 nats, and the shifted task still costs 2.5 nats or more",
+    "After 100 steps the loss without the shift is below 0.04 nats; with the shift it is still 2.5 nats or more",
     chance=A_GUESS,
 )
 def without_the_shift_it_copies():
@@ -63,8 +63,8 @@ def without_the_shift_it_copies():
 
 
 @finding(
-    "A loss that counts padding misreports: real tokens cost 0.9 nats more than it says, because padding costs next to "
-    "nothing",
+    "A loss that counts padding misreports: real tokens cost 0.9 nats more than it says, and padding costs at most "
+    "0.01 nats",
     chance=A_GUESS,
 )
 def counting_padding_misreports():
@@ -72,28 +72,28 @@ def counting_padding_misreports():
     return real - everywhere, ">=", 0.9, padding, "<=", 0.01
 
 
-@finding("In 100 steps the model whose loss counts padding learns the real tokens no worse", chance=A_GUESS)
+@finding("After 100 steps, training with padding counted has not harmed the loss on real tokens", chance=A_GUESS)
 def counting_padding_trains_no_worse():
     mine, masked = (hundred(name, "real tokens") for name in ("padding counted", "masked"))
     return mine - masked, "<=", 0, mine, "<=", 3
 
 
-# --- the translator of dates: forced and free, with beams, and its last state
+# --- the translator of dates: teacher-forced and free-running, with beams, and its last state
 
 
-@finding("Left alone, the model misses 5 points more words in lists of four dates than when it is forced", chance=1.0)
+@finding("In lists of four dates the free-running model gets 5 points more words wrong than with teacher forcing", 1.0)
 def forcing_flatters():
     return dates("free missed", 3) - dates("forced missed", 3), ">=", 0.05
 
 
-@finding("Forcing flatters BLEU too, by 5 points or more in lists of three dates", chance=0.0)
+@finding("Teacher forcing flatters BLEU, too, by 5 points or more in lists of three dates", chance=0.0)
 def forcing_flatters_bleu():
     return dates("forced BLEU", 2) - dates("free BLEU", 2), ">=", 5
 
 
 @finding(
-    "A beam of 10 gets 3 points more lists of two dates right than greedy search; of the lists that it gets wrong, the "
-    "search is to blame for at most 4 %",
+    "A beam of 10 gets 3 points more lists of two dates right than greedy search; of the lists that it gets wrong, at "
+    "most 4 % are search errors",
     chance=0.0,
 )
 def a_beam_mends_some_lists_of_two():
@@ -101,15 +101,15 @@ def a_beam_mends_some_lists_of_two():
     return dates("beam", 10, 0) - dates("beam", 1, 0), ">=", 0.03, blamed, "<=", 0.04
 
 
-@finding("Forced, the first of three years is missed 10 points more often than the others", chance=1.0)
+@finding("With teacher forcing the first of three years is wrong 10 points more often than the others", chance=1.0)
 def the_first_year_is_the_hardest():
     first, second, last = (dates("told at place", at) for at in (3, 8, 13))
     return first - most_of(second, last), ">=", 0.1
 
 
 @finding(
-    "Given two random years, the model misses the last of three years 45 points more often than given the right ones; "
-    "given the right ones in the wrong order, at most 10 points more often",
+    "After two random years the model gets the last of three years wrong 45 points more often than after the correct "
+    "ones; after the correct ones in the wrong order, at most 10 points more often",
     chance=0.995,
 )
 def the_order_of_the_years_hardly_counts():
@@ -121,8 +121,8 @@ def the_order_of_the_years_hardly_counts():
 
 
 @finding(
-    "A model that is used to gaps misses the last year more often with nothing than with the right years before it (by "
-    "10 points), and more often still with its own years (by 5 points)",
+    "A model that is used to gaps gets the last year wrong more often after unknown years than after the correct ones "
+    "(by 10 points), and even more often after its own years (by 5 points)",
     chance=0.995,
 )
 def years_carry_news_and_own_errors_harm():
@@ -131,8 +131,8 @@ def years_carry_news_and_own_errors_harm():
 
 
 @finding(
-    "The number of dates, up to eight, can be read off the last state of 85 % of unseen lists, and off an untrained "
-    "encoder's less often",
+    "The number of dates, up to eight, can be read off the last state of 85 % of unseen lists, and less often off an "
+    "untrained encoder's",
     chance=1 / 8,
 )
 def the_state_counts_the_dates():
@@ -143,14 +143,14 @@ def the_state_counts_the_dates():
 # --- the start of the forget gates, and the order of reading
 
 
-@finding("In 800 steps a forget bias of 3 reaches a loss that is lower by 0.12 nats than a bias of 1", chance=A_GUESS)
+@finding("After 800 steps the loss is 0.12 nats lower with a forget bias of 3 than with a bias of 1", chance=A_GUESS)
 def a_forget_bias_of_3_learns_faster():
     return start("validation", 1.0) - start("validation", 3.0), ">=", 0.12
 
 
 @finding(
-    "A forget bias of 3 beats one of 1 in either reading order, in the loss (by 0.02 nats) and in single dates (by 15 "
-    "points)",
+    "After 800 steps a forget bias of 3 beats a bias of 1 in either reading order, in the loss (by 0.02 nats) and in "
+    "single dates (by 15 points)",
     chance={"validation": A_GUESS, "1 date": 0.0},
 )
 def the_bias_counts_in_either_order():
@@ -159,7 +159,7 @@ def the_bias_counts_in_either_order():
     return least_of(*saved), ">=", 0.02, least_of(*more), ">=", 0.15
 
 
-@finding("From a forget bias of 1, more single dates come out right when the source is read backwards", 0.0, at_least=9)
+@finding("After 800 steps from a forget bias of 1, reading backwards gets more single dates right", 0.0, at_least=9)
 def backwards_helps_from_a_bias_of_1():
     return start("1 date", 1.0, True) - start("1 date", 1.0), ">", 0
 
@@ -173,8 +173,8 @@ def untrained_a_bias_of_3_reaches_further():
 
 
 @finding(
-    "Training at least doubles the reach of a forget bias of 1 and lowers that of 3, until they are within a factor "
-    "of 3",
+    "Training for 800 steps at least doubles the reach of a forget bias of 1 and lowers that of 3, until they are "
+    "within a factor of 3",
     chance=1.0,
 )
 def training_evens_the_reach():
@@ -187,8 +187,8 @@ def training_evens_the_reach():
 
 
 @finding(
-    "On the interface strings validation costs 1.5 nats per token more than training, and the gap is wider than on the "
-    "grammar's sentences",
+    "On the interface strings the validation loss is 1.5 nats per token above the training loss, a wider gap than on "
+    "the grammar's sentences",
     chance=0.0,
 )
 def the_interface_is_over_fitted():
@@ -197,8 +197,8 @@ def the_interface_is_over_fitted():
 
 
 @finding(
-    "Interface translations share more words with a training string than with a person's translation, and more than a "
-    "person's translations share with theirs",
+    "The model's interface translations share more words with a training string than with a person's translation, and "
+    "more than a person's translations share with a training string",
     chance=0.0,
 )
 def translations_resemble_training_strings():
