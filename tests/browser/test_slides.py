@@ -35,7 +35,8 @@ def faults(page, deck, name):
 @pytest.fixture(scope="module")
 def decks(tmp_path_factory, request):
     """The decks of all lessons that this run looks at."""
-    with_decks = [item for item in request.session.items if "decks" in getattr(item, "fixturenames", ())]  # nbval's have none
+    # nbval's items have no fixtures
+    with_decks = [item for item in request.session.items if "decks" in getattr(item, "fixturenames", ())]
     asked = {item.callspec.params["name"] for item in with_decks}
     return build([path for path in LESSONS if path.stem in asked], tmp_path_factory.mktemp("decks") / "slides")
 
