@@ -5,6 +5,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_lib.experiments import recorded
+from course_lib.experiments.detr import rivals
 from course_lib.experiments.gpt import with_examples
 from course_lib.publish import measured
 from course_lib.publish.typed_numbers import fill_notebook, filled
@@ -34,6 +35,9 @@ def test_a_number_is_written_with_the_decimals_that_stand_there():
     assert filled(f"It is 0.1 %{source}.") == f"It is {100 * runs.mean:.1f} %{source}."
     least = source.replace("exact", "exact least")
     assert filled(f"0.000{least}") == f"{runs.least:.3f}{least}"
+    runs = recorded(rivals).numbers("crowded duplicates", crowded=False, detector="DETR")
+    spaces = "<!-- detr.rivals:crowded duplicates least crowded=False detector=DETR -->"
+    assert filled(f"0.00{spaces}") == f"{runs.least:.2f}{spaces}", "a key may hold spaces"
     assert (
         filled("0.37 and 5 <!-- a comment of another kind --> stay")
         == "0.37 and 5 <!-- a comment of another kind --> stay"

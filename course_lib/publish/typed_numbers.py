@@ -20,7 +20,7 @@ TYPED = re.compile(
     r"(?<!`)(?P<number>-?\d[\d,]*(?:\.(?P<decimals>\d+))?)(?P<percent>\s?%)?<!-- (?P<source>[^>]+?) -->(?!`)"
 )
 EXPERIMENT = re.compile(
-    r"(?P<module>\w+)\.(?P<name>\w+):(?P<path>[^ ]+)(?: (?P<which>least|most))?(?P<variant>( \w+=.+)?)$"
+    r"(?P<module>\w+)\.(?P<name>\w+):(?P<path>.+?)(?: (?P<which>least|most))?(?P<variant>( \w+=.+)?)$"
 )
 
 
