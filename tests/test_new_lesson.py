@@ -52,7 +52,7 @@ SPOKEN = """\
 
 **Ask.** Where? *Expected:* here.
 
-**Misunderstanding.** It is everywhere.
+**Watch out.** It is not everywhere.
 
 **Minutes.** 75
 

@@ -361,7 +361,7 @@ def unspoken(slide):
         "**Say.** and a sentence": r"\*\*Say\.\*\* \S",
         "**Ask.** and a question": r"\*\*Ask\.\*\* (?!\*)\S",
         "the answer, after *Expected:*": r"\*\*Ask\.\*\*.*\*Expected:\* \S",
-        "**Misunderstanding.** and a sentence": r"\*\*Misunderstanding\.\*\* \S",
+        "**Watch out.** or **Misunderstanding.** and a sentence": r"\*\*(Watch out|Misunderstanding)\.\*\* \S",
         "**Minutes.** and a number": r"\*\*Minutes\.\*\* [1-9]",
     }
     return [what for what, form in wanted.items() if not re.search(form, slide.spoken, re.DOTALL)]
@@ -400,12 +400,12 @@ def test_a_lesson_of_another_length_is_found(slides, minutes, laboratory, faults
     assert unfit_length(core + after) == faults
 
 
-WHOLE = "**Say.** It falls.\n\n**Ask.** Why? *Expected:* tanh.\n\n**Misunderstanding.** It stops.\n\n**Minutes.** 3"
+WHOLE = "**Say.** It falls.\n\n**Ask.** Why? *Expected:* tanh.\n\n**Watch out.** It does not stop.\n\n**Minutes.** 3"
 
 
 @pytest.mark.parametrize("lost, named", [
     ("**Say.** ", "Say"), ("Why? ", "Ask"), ("*Expected:* ", "Expected"),
-    ("**Misunderstanding.** ", "Misunderstanding"), (" 3", "Minutes"),
+    ("**Watch out.** ", "Watch out"), (" 3", "Minutes"),
 ])  # fmt: skip
 def test_notes_that_lack_a_part_are_named(lost, named):
     def slide(notes):
