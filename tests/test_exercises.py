@@ -304,7 +304,7 @@ def test_a_rate_that_hides_a_division_by_zero_is_not_right():
 
     verdict = judge(find("my_error_rate"), my_error_rate)
     assert verdict.kind == "wrong"
-    assert verdict.message == "There is NaN in yours. No links and no gold links: nothing was wrong, so the rate is 0."
+    assert verdict.message.startswith("There is NaN in yours. ") and "the rate is 0" in verdict.message
 
 
 @pytest.mark.parametrize("name", ["my_masked_softmax", "my_masked_loss", "my_joint_loss", "mended_words"])
