@@ -2,8 +2,8 @@
 
 All but LSTM and GRU: PyTorch does not compile its own layers, in which their weights lie, unless asked to; then their
 `loop` compiles. What follows the reading is PyTorch's business, and takes minutes: of the step backwards two models are
-a sample, and the last stage, which writes code, is left out. `make test` reads what is a part of a larger model in that
-model alone, and of one layer with several settings those that have most in them; `make test-all` reads each by itself.
+a sample, and the last stage, which writes code, is left out. `make test` gives up most of it, to stay under a minute:
+it reads the GPT, the BERT, the decoder, MultiHead, the recurrent layer and models of images; `make test-all` reads all.
 """
 
 from functools import partial
@@ -143,6 +143,7 @@ def test_what_is_read_within_another_model_is_a_part_of_it():
     assert WITHIN <= {type(part) for whole in wholes for part in whole.modules()}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind", [in_full(kind) if kind in WITHIN else kind for kind in MODELS], ids=[kind.__name__ for kind in MODELS]
 )
@@ -156,21 +157,25 @@ def test_rnn(n_layers):
     compiles(RNN(3, 4, n_layers).double(), *[(vectors(b, 5, 3), vectors(n_layers, b, 4)) for b in SIZES])
 
 
+@pytest.mark.full
 def test_a_character_model():
     compiles(CharRNN(7, RNN(6, 8)).double(), *[(torch.randint(7, (b, 5)),) for b in SIZES])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [AdditiveAttention, DotAttention, GeneralAttention, ConcatAttention])
 def test_attention(kind):
     some = [(vectors(b, 5, 4), vectors(b, 6, 4), vectors(b, 6, 3), torch.rand(b, 6) < 0.7) for b in SIZES]
     compiles(kind(4, 4).double(), *some)
 
 
+@pytest.mark.full
 def test_attend():
     mask = causal_mask(5)
     compiles(lambda q, k, v: attend(q, k, v, mask), *[[vectors(b, 5, 4) for _ in range(3)] for b in SIZES])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("turn", [None, rotate])
 def test_self_attention(turn):
     layer, sizes = SelfAttention(4, 6, turn).double(), list(zip(SIZES, LENGTHS, strict=True))
@@ -203,6 +208,7 @@ VARIED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", [how if how == "all" else in_full(how) for how in VARIED])
 def test_multi_head_varied(how):
     layer, some = MultiHead(16, 4, **VARIED[how]()).double(), []
@@ -211,6 +217,7 @@ def test_multi_head_varied(how):
     compiles(One(layer), *some)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("heard", [in_full(False), True])
 def test_a_gpt_varied(heard):
     model = GPT(GPTConfig(11, 20, 8, 4, n_layers=1), **VARIED["all"]()).double()
@@ -219,6 +226,7 @@ def test_a_gpt_varied(heard):
     compiles(One(model), *[(torch.randint(11, (b, t)), None) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
+@pytest.mark.full
 def test_multi_head_that_is_heard():
     """Whoever listens before the compiler reads the layer is in its graph; who comes later, PyTorch leaves out."""
     layer = MultiHead(4, 2).double()
@@ -226,6 +234,7 @@ def test_multi_head_that_is_heard():
     compiles(One(layer), *[(vectors(b, t, 4),) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pre_norm", [in_full(False), True])
 def test_a_block_that_looks_at_a_memory(pre_norm):
     block = Block.from_sizes(4, 2, pre_norm=pre_norm, cross=True).double()
@@ -236,6 +245,7 @@ def test_a_block_that_looks_at_a_memory(pre_norm):
     compiles(One(block), *some)
 
 
+@pytest.mark.full
 def test_a_transformer():
     model = Transformer(11, 13, 8, 2, n_layers=1).double()
 
@@ -251,6 +261,7 @@ def test_a_transformer():
     compiles(Logits(), *some)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [Encoder, ResNet], ids=lambda kind: kind.__name__)
 def test_the_step_backwards(kind):
     """Forwards and backwards as one graph, of sizes that are not known."""
@@ -258,7 +269,7 @@ def test_the_step_backwards(kind):
     compiles(One(model.make().double()), *[model.given(REAL, b) for b in SIZES], backend="aot_eager")
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("padded", [in_full(False), True])
 def test_a_gpt(padded):
     model, some = GPT(GPTConfig(11, 20, 8, 2, n_layers=1)).double(), []
     for b, t in zip(SIZES, LENGTHS, strict=True):
@@ -277,6 +288,7 @@ def test_positions_that_are_added(make):
     compiles(One(module), *[(vectors(b, t, 4),) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
+@pytest.mark.full
 def test_positions_that_run_out_of_the_table():
     """A longer text than the table is another way through the module: compiled whole, once more."""
     module = SinusoidalPositions(4, ready=6).double()
@@ -286,12 +298,14 @@ def test_positions_that_run_out_of_the_table():
         assert_close(compiled(x), module(x), atol=1e-12, rtol=0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pairing", ["neighbours", "halves"])
 def test_places_that_are_handed_over(pairing):
     some = [(vectors(b, t, 4), torch.rand(b, t) * 50) for b, t in zip(SIZES, LENGTHS, strict=True)]
     compiles(lambda x, places: [rotate(x, places, pairing=pairing)], *some)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bucket, n_buckets", [(t5_bucket, 32), (partial(clipped_bucket, max_distance=3), 7)])
 def test_biases(bucket, n_buckets):
     module = RelativeBias(bucket, n_buckets, 2).double()
@@ -314,6 +328,7 @@ def test_a_bert(padded):
     compiles(One(model), *[read(b, t, padded) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("head", [in_full("one"), in_full("tags"), "words"])
 def test_heads_of_a_bert(head):
     bert = Bert(BertConfig(11, 20, 8, 2, 1, 0.0, pooler=head == "one"))
@@ -321,6 +336,7 @@ def test_heads_of_a_bert(head):
     compiles(One(make[head]().double()), *[read(b, t, True) for b, t in zip(SIZES, LENGTHS, strict=True)])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("tell", [in_full(False), True])
 def test_an_xlm(tell):
     model = XLM(BertConfig(11, 20, 8, 2, 1, 0.0, pooler=False), tell).double()
@@ -352,6 +368,7 @@ def test_a_model_of_images(make):
     compiles(One(model), *[(vectors(b, 1, *sides),) for b in SIZES])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("anchors", [True, in_full(False)])
 def test_a_detector_that_answers_with_a_set(anchors):
     class AllLayers(nn.Module):
@@ -366,10 +383,12 @@ def test_a_detector_that_answers_with_a_set(anchors):
     compiles(AllLayers().double(), *[(vectors(b, 1, 6, 7),) for b in SIZES])
 
 
+@pytest.mark.full
 def test_a_detector_on_a_grid():
     compiles(HeatMap(Backbone(1, (2, 4)), 5, 6).double(), *[(vectors(b, 1, 6, 7),) for b in SIZES])
 
 
+@pytest.mark.full
 def test_heads_that_draw_their_rounds():
     """HashedHeads draws at every call: read or not, from the same seed it draws the same."""
     layer = One(HashedHeads(6, 2, n_rounds=2, n_buckets=4, chunk=3).double())
@@ -384,6 +403,7 @@ def test_heads_that_draw_their_rounds():
             assert_close(one, other, atol=1e-10, rtol=0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("relative", [True, False])
 def test_a_reader_of_segments(relative):
     """The first segment of a text."""
@@ -400,6 +420,7 @@ def test_a_reader_of_segments(relative):
     compiles(Read(), *[(torch.randint(11, (b, 5)),) for b in SIZES])
 
 
+@pytest.mark.full
 def test_losses_of_detectors():
     def losses(logits, boxes, labels, truth, given):
         return [loss_given(given, logits, boxes, labels, truth)[None], heat_loss(logits, boxes, labels, truth, 3)[None]]
@@ -414,6 +435,7 @@ def test_the_contrastive_loss():
     compiles(lambda scores, right: [contrastive_loss(scores, right)[None]], *some)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_search_that_is_learned(kept):
     class Answered(nn.Module):
@@ -433,6 +455,7 @@ def test_a_search_that_is_learned(kept):
     compiles(Answered().double(), *some)
 
 
+@pytest.mark.full
 def test_masked_patches():
     class Painted(nn.Module):
         def __init__(self):
@@ -445,6 +468,7 @@ def test_masked_patches():
     compiles(Painted().double(), *[(vectors(b, 1, 6, 6), draw_seen(b, 9, 0.6)) for b in SIZES])
 
 
+@pytest.mark.full
 def test_vectors_and_images_as_codes():
     """Also while shares are counted: what is counted is no answer, and it is counted."""
 
@@ -465,6 +489,7 @@ def test_vectors_and_images_as_codes():
         assert not torch.equal(share, torch.ones_like(share))
 
 
+@pytest.mark.full
 def test_the_loss_of_codes_behind_words():
     model = GPT(GPTConfig(11, 13, 6, 2, 1)).double()
     rows = [(torch.randint(11, (b, 12)),) for b in SIZES]
@@ -485,6 +510,7 @@ def test_masked_loss():
     compiles(lambda logits, target: [masked_loss(logits, target, smoothing=0.1)], *some)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind, n_states", [(LSTM, 2), (GRU, 1)])
 def test_gated_layers_step_by_step(kind, n_states):
     class Loop(nn.Module):

@@ -159,6 +159,7 @@ def test_no_check_of_the_course_meets_what_is_begun(course):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_lesson_98_is_written_and_everywhere(course):
     syllabus = course / "course_lib" / "lesson" / "syllabus.py"
     before, _, after = syllabus.read_text(encoding="utf-8").rpartition("        to_be_written=True,\n")

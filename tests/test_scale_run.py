@@ -1,7 +1,8 @@
 """train: one training in one, two and four processes is one curve; whoever is killed, the rest of it is not lost.
 
 Rows are short, pieces are of two and steps few: what is shared out, kept and told is the same as of many. Given up is
-what only a longer training would show, such as a rounding error that grows; bench/bench_processes.py trains longer.
+what only a longer training would show, such as a rounding error that grows; bench/bench_processes.py trains longer. Of
+models, ways and ends `make test` takes a sample; torchrun, compiling, recomputing and Muon are left to `make test-all`.
 """
 
 import json
@@ -89,7 +90,12 @@ def same_curve(out: Path, reference: Path, steps: int = STEPS) -> bool:
 
 @pytest.mark.parametrize(
     ("model", "n", "parallel"),
-    [("gpt", 2, "ddp"), ("gpt", 4, "fsdp"), ("bert", 2, "fsdp"), ("vit", 4, "ddp")],
+    [
+        pytest.param("gpt", 2, "ddp", marks=pytest.mark.full),
+        ("gpt", 4, "fsdp"),
+        pytest.param("bert", 2, "fsdp", marks=pytest.mark.full),
+        ("vit", 4, "ddp"),
+    ],
 )
 def test_any_number_of_processes_takes_the_same_steps(whole, begun, model, n, parallel):
     """train: bench/bench_processes.py measures every model in every way."""
@@ -104,6 +110,7 @@ def test_any_number_of_processes_takes_the_same_steps(whole, begun, model, n, pa
             torch.testing.assert_close(weight, theirs[name], atol=2e-4, rtol=0, msg=name)
 
 
+@pytest.mark.full
 def test_muon_steps_whole_matrices_where_they_are_shared_out(begun, tmp_path):
     out = begun("gpt")
     shutil.copytree(out, tmp_path / "shared")
@@ -146,6 +153,7 @@ def test_dropout_follows_from_the_place_of_a_piece(whole, begun, tmp_path):
     assert abs(losses(out)[1] - losses(whole("gpt"))[1]) > 1e-4
 
 
+@pytest.mark.full
 def test_recomputing_changes_nothing(whole, begun):
     out = begun("gpt")
     found = run(2, *GPT, "--steps", STEPS, "--out", out, "--parallel", "fsdp", "--recompute")
@@ -163,7 +171,8 @@ sys.exit(command.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("parallel", [pytest.param("ddp", marks=pytest.mark.full), "fsdp"])
+@pytest.mark.full
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_compiling_and_recomputing_agree(whole, begun, parallel):
     out = begun("gpt")
     how = (
@@ -185,6 +194,7 @@ def test_compiling_and_recomputing_agree(whole, begun, parallel):
     assert max(abs(loss - reference[step]) for step, loss in losses(out).items()) <= 1e-5
 
 
+@pytest.mark.full
 def test_without_a_compiler_it_is_said(begun):
     none = "import torch._inductor.config as config; config.cpp.cxx = (None, '/nonexistent')\n"
     without = none + COMPILED.replace("torch.compile =", "other =")
@@ -192,7 +202,7 @@ def test_without_a_compiler_it_is_said(begun):
     assert found.status == 1 and "Train without --compile" in found.said and "Traceback" not in found.said, found
 
 
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("parallel", [pytest.param("ddp", marks=pytest.mark.full), "fsdp"])
 def test_half_precision_learns_as_well(whole, begun, parallel):
     out = begun("gpt")
     n = {"ddp": 1, "fsdp": 2}[parallel]
@@ -203,7 +213,9 @@ def test_half_precision_learns_as_well(whole, begun, parallel):
     assert abs(sum(ours[-10:]) - sum(theirs[-10:])) / 10 <= 0.02  # of about 6.0; bf16 tells 1 from 1.008, not from less
 
 
-@pytest.mark.parametrize("kill", range(int(os.environ.get("KILLS", "2"))))
+@pytest.mark.parametrize(
+    "kill", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, int(os.environ.get("KILLS", "2"))))]
+)
 def test_a_killed_process_ends_the_rest_in_a_sentence_and_nothing_is_lost(whole, begun, kill):
     """KILLS=20 python -m pytest tests/test_scale_run.py -k killed: twenty times, each at a moment of its own."""
     out, moment = begun("gpt"), random.Random()
@@ -237,9 +249,8 @@ def listening(process: psutil.Process) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "way", [pytest.param("--standalone", marks=pytest.mark.full), "--rdzv-backend=c10d --rdzv-conf=store_type=file"]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["--standalone", "--rdzv-backend=c10d --rdzv-conf=store_type=file"])
 def test_torchrun_starts_the_same_command(whole, begun, way):
     """As the page on scale has it, the second way with a variable set; then nothing listens beyond this machine."""
     out = begun("vit")

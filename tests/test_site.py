@@ -299,7 +299,7 @@ def test_a_file_that_is_no_notebook_is_refused_by_name(tmp_path):
 @pytest.mark.parametrize(
     "source, sentence",
     [
-        ("#### Too deep", "header level increase; H1 to H4"),
+        pytest.param("#### Too deep", "header level increase; H1 to H4", marks=pytest.mark.full),
         ("[gone](02_gone.ipynb)", "02_gone.ipynb"),
     ],
 )
@@ -369,6 +369,7 @@ def test_the_page_for_teachers_says_what_each_lesson_takes():
     assert "make nbgrader LESSON=04" in made and "{" not in made
 
 
+@pytest.mark.full
 def test_only_with_a_repository_a_page_leads_away(built, tmp_path):
     away = ("binder", "thebe", "unpkg")
     assert not [word for word in away if word in (built / "01_a.html").read_text(encoding="utf-8").lower()]
