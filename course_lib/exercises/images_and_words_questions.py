@@ -68,7 +68,7 @@ READS = Investigation(
         "I said beforehand what a model that reads would answer, and what one that matches whole shapes would.",
         "I compared with a rule that does match shapes, the nearest training image, on the very same images.",
         "I looked at letter, case and accents separately, and not only at whether the whole name was correct.",
-        "I varied one thing in a picture and nothing else; the control has as much ink or as large a shift, but no meaning.",
+        "I varied one thing in a picture and nothing else; a control has as much ink or as large a shift.",
         "I trained with at least three seeds, show the range, and said which result would change my mind.",
     ),
     answer="""
