@@ -148,12 +148,14 @@ def as_make_says(target: str) -> tuple[dict[str, str], list[str]]:
     """The environment and the command with which `make TARGET` ends, less the folder that it serves."""
     dry = ["make", "--dry-run", "--no-print-directory", target]
     told = subprocess.run(dry, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    words = shlex.split(told.replace("\\\n", " ").strip().splitlines()[-1])
+    told = told.replace("\\\n", " ").replace("$(pwd -P)", str(ROOT))  # no shell reads it
+    words = shlex.split(told.strip().splitlines()[-1])
     settings = {}
     while "=" in words[0]:
         name, _, value = words.pop(0).partition("=")
         settings[name] = value
     assert words[1:3] == ["-m", "jupyterlab"], f"make {target} ends with something else: {words}"
+    assert not any("$" in word for word in (*words, *settings.values())), f"left for a shell: {words}, {settings}"
     return settings, [sys.executable, *(word for word in words[1:] if "root_dir" not in word)]
 
 

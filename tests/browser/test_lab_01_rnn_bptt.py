@@ -125,9 +125,11 @@ def test_the_slides_are_presented_with_controls_that_move(chromium, console_erro
 
         slides = [on_the_slide(page)]
         while "hello-control" not in slides[-1]:
-            assert len(slides) < 12, slides
-            page.keyboard.press("Space")
-            slides.append(on_the_slide(page, besides=slides[-1]))
+            assert len(slides) < 20, slides
+            before = page.evaluate(ACTIVE)
+            page.keyboard.press("Space")  # to the next cell, of this slide or the next
+            page.wait_for_function(f"before => {ACTIVE} !== before", arg=before)
+            slides.append(on_the_slide(page))
         shown = ("title", "shapes", "step", "step-library", "hello")
         expected = [group for group in as_slides(CELLS) if group[0] in shown]
         assert [group for group in expected if group not in slides] == []
@@ -143,13 +145,16 @@ def test_the_slides_are_presented_with_controls_that_move(chromium, console_erro
     assert console_errors == []
 
 
-def on_the_slide(page, besides=()):
-    """The cells that the slide shows, by id, when the slide before, with the cells `besides`, has faded."""
+ACTIVE = "document.querySelector('.jp-Deck .jp-Cell.jp-mod-active').dataset.jpfCellId"
+
+
+def on_the_slide(page):
+    """The cells that the slide shows, by id, when the slide before has faded: the active one is among them."""
     shown, seen = page.locator(".jp-Deck .jp-deck-mod-onscreen.jp-deck-mod-visible"), None
     until = time.monotonic() + PATIENCE / 1000
     while time.monotonic() < until:
         before, seen = seen, shown.evaluate_all("cells => cells.map(cell => cell.dataset.jpfCellId)")
-        if seen and seen == before and seen != list(besides):
+        if seen == before and page.evaluate(ACTIVE) in seen:
             return seen
         page.wait_for_timeout(300)
     raise AssertionError(f"the slide still shows {seen}")
