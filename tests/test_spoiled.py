@@ -15,12 +15,13 @@ from course_lib.publish.parts import begins_laboratory
 # A number of steps that a reader may change: a constant of the notebook, or the argument of a visible call.
 CONSTANT = re.compile(r"^((?:[A-Z]+_)?STEPS\b[^=\n]*=) *(?:\d[\d_]*|recipe\.STEPS)", re.M)
 ARGUMENT = re.compile(r"\bsteps=\d[\d_]*")
+KEPT = re.compile(r"^ *def |\.numbers\(")  # a default, or steps that name a recorded run
 
 
 def spoiled(source):
     """The source of a cell with one step in place of each number of steps."""
     lines = CONSTANT.sub(r"\1 1", source).split("\n")
-    return "\n".join(line if line.lstrip().startswith("def ") else ARGUMENT.sub("steps=1", line) for line in lines)
+    return "\n".join(line if KEPT.search(line) else ARGUMENT.sub("steps=1", line) for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -34,16 +35,17 @@ def spoiled(source):
         ("fit(model, steps=STEPS)", "fit(model, steps=STEPS)"),
         ("steps = np.arange(3)", "steps = np.arange(3)"),
         ("def taught(x, steps=60):", "def taught(x, steps=60):"),
+        ('shown = all.numbers("test", steps=500)', 'shown = all.numbers("test", steps=500)'),
     ],
 )
 def test_every_number_of_steps_becomes_one(source, expected):
     assert spoiled(source) == expected
 
 
-# The cell that builds the reader's own model stops the run there with an assertion that it has learned.
-ASSERTS = {"06", "09", "10", "11", "12"}
-STOPPED = pytest.mark.xfail(reason="an assertion on the reader's own model stops the run", strict=False)
-LESSONS = [pytest.param(path, marks=STOPPED) if path.name[:2] in ASSERTS else path for path in numbers.written()[1:]]
+# Only one claim of 06's core is about a model that the notebook trains; 10 asserts that the reader's model has learned.
+NOT_YET = {"06", "10"}
+WANTING = pytest.mark.xfail(reason="the lesson does not say so yet")  # strict: who mends it has to take the mark away
+LESSONS = [pytest.param(path, marks=WANTING) if path.name[:2] in NOT_YET else path for path in numbers.written()[1:]]
 
 
 @pytest.mark.full
