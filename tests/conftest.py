@@ -32,6 +32,7 @@ def _connect_locally(self, address):
 
 def pytest_addoption(parser):
     parser.addoption("--tell", action="store_true", help="a line for each lesson with its seconds, no dots")
+    parser.addoption("--sample", action="store_true", help="of a test with many cases the first, middle and last alone")
 
 
 def pytest_configure(config):
@@ -86,7 +87,10 @@ def pytest_unconfigure(config):
     shutil.rmtree(HOME, ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(trylast=True)  # after -m and -k have chosen theirs
+def pytest_collection_modifyitems(config, items):
+    from groups import in_order, sample  # imports the course, and that PyTorch: after the settings above
+
     on_gpu = [item for item in items if item.get_closest_marker("cuda")]
     if on_gpu:
         import torch
@@ -94,9 +98,11 @@ def pytest_collection_modifyitems(items):
         if not torch.cuda.is_available():
             for item in on_gpu:
                 item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
-    from groups import in_order  # imports the course, and that PyTorch: after the settings above
-
-    items[:] = in_order(items)
+    chosen = sample(items) if config.option.sample else items
+    if len(chosen) < len(items):
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = in_order(chosen)
 
 
 def pytest_terminal_summary(terminalreporter):

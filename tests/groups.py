@@ -33,6 +33,14 @@ def group_of(node: str) -> str:
     return file.as_posix()
 
 
+def sample(items: list) -> list:
+    """Of each test that has many cases, the first, the middle and the last one: `make test-fast`."""
+    cases = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [of_one[n] for of_one in cases.values() for n in sorted({0, len(of_one) // 2, len(of_one) - 1})]
+
+
 def in_order(items: list) -> list:
     """The tests, group after group: lessons by their minutes, then files, slow ones first."""
     groups = {}

@@ -67,6 +67,7 @@ def test_every_name_in_it_is_there(made):
     assert found.returncode == 0, found.stdout
 
 
+@pytest.mark.slow
 def test_what_check_calls_right_the_grader_calls_right_and_nothing_else(lesson, capsys):
     for exercise in (one for one in all_exercises() if one.lesson == lesson.slug):
         right = exercise.solution() if exercise.value else students(exercise.solution)

@@ -177,6 +177,7 @@ def test_vectors_of_whole_numbers_are_refused_in_words():
             masked_softmax(ids, mask)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FOUR)
 def test_transforms_of_torch_func_and_autocast(kind):
     module, query, keys = kind(4, 4), torch.randn(3, 5, 4), torch.randn(3, 6, 4)

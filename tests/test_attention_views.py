@@ -105,6 +105,7 @@ def test_a_frame_holds_the_weights_and_the_tokens(view):
     np.testing.assert_allclose(one["attn"], torch.cat([given[2], given[0]]), atol=0.0005)
 
 
+@pytest.mark.slow
 def test_several_attentions_stand_in_one_view_by_name():
     encoder, decoder = random_maps(n_queries=5), random_maps(n_queries=3, seed=1)
     cross = random_maps(n_queries=3, n_keys=5, seed=2)
@@ -124,6 +125,7 @@ def test_a_model_view_keeps_the_heads_asked_for():
     np.testing.assert_allclose(shown["attention"][0]["attn"], given[0][:, [3, 1]], atol=0.0005)
 
 
+@pytest.mark.slow
 def test_a_neuron_view_takes_the_softmax_of_what_it_shows():
     queries, keys = random_vectors(), random_vectors(seed=1)
     may = torch.ones(5, 5, dtype=torch.bool).tril()
@@ -143,17 +145,20 @@ def test_queries_of_one_text_meet_keys_of_another():
     assert np.shape(shown["attn"]) == (2, 3, 3, 5)
 
 
+@pytest.mark.slow
 def test_gradients_half_precision_and_arrays_are_taken():
     exact = random_maps(layers=1)[0]
     for given in (exact.clone().requires_grad_(), exact.bfloat16(), exact.double(), exact.numpy()):
         np.testing.assert_allclose(params(head_view(given, WORDS))["attention"][0]["attn"], exact, atol=0.005)
 
 
+@pytest.mark.slow
 def test_a_view_is_the_same_bytes_every_time():
     first, second = every_view(), every_view()
     assert all(first[kind]._repr_html_() == second[kind]._repr_html_() for kind in first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["head", "model", "neuron"])
 def test_the_colours_below_and_above_zero_are_those_of_the_plots(kind):
     assert not re.search("#ff6318|#0c36d8", script(every_view()[kind]), re.IGNORECASE)
@@ -162,6 +167,7 @@ def test_the_colours_below_and_above_zero_are_those_of_the_plots(kind):
 # --- nothing in it can run or leave
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["head", "model", "neuron"])
 def test_unruly_tokens_stay_text(kind):
     with warnings.catch_warnings():
@@ -185,6 +191,7 @@ def test_names_of_attentions_stay_text():
     assert {tag for tag, _ in Tags(view._repr_html_()).found} == {"figure", "iframe", "span", "img", "figcaption"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["head", "model", "neuron"])
 def test_nothing_is_loaded_from_anywhere(kind):
     view = every_view()[kind]
@@ -198,6 +205,7 @@ def test_nothing_is_loaded_from_anywhere(kind):
     assert frame["sandbox"] == "allow-scripts"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["head", "model", "neuron"])
 def test_a_frame_is_named_and_every_picture_described(kind):
     tags = Tags(every_view()[kind]._repr_html_()).found
@@ -205,6 +213,7 @@ def test_a_frame_is_named_and_every_picture_described(kind):
     assert all(len(attributes["alt"]) > 40 for tag, attributes in tags if tag == "img")
 
 
+@pytest.mark.slow
 def test_the_picture_says_what_the_weights_say():
     weights = torch.full((1, 1, 5, 5), 0.2)
     weights[0, 0, 3] = torch.tensor([0.1, 0.6, 0.1, 0.1, 0.1])
@@ -212,12 +221,14 @@ def test_the_picture_says_what_the_weights_say():
     assert "0.60, goes from tired to animal" in still.alt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["head", "model", "neuron"])
 def test_a_view_is_small(kind):
     """Scripts and all: four of the usual size fit into a notebook of 1 MB."""
     assert len(every_view([f"word{i}" for i in range(14)])[kind]._repr_html_()) < 250_000
 
 
+@pytest.mark.slow
 def test_the_largest_view_still_leaves_room_in_a_notebook():
     size = int((maps.LARGEST / 16) ** 0.5)
     view = model_view(random_maps(layers=2, heads=8, n_queries=size), ["x"] * size)
@@ -341,6 +352,7 @@ def test_a_heat_map_has_a_row_and_a_column_for_each_token():
     assert ax.images[0].get_array().shape == (3, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 16, 30, 41, 90])
 def test_names_in_a_heat_map_do_not_overlap(size):
     ax = attention(np.full((size, size), 1 / size), ["wordlike"] * size, ["wordlike"] * size)

@@ -126,6 +126,7 @@ def test_a_cache_changes_nothing():
         assert_close(step, logits[:, t], atol=1e-10, rtol=0)
 
 
+@pytest.mark.slow
 def test_it_compiles_in_one_piece():
     model, (source, _, target) = a_bart(), read(11)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")

@@ -155,6 +155,7 @@ def minilm():
     return ours, theirs.eval(), WordPiece(path.with_name("vocab.txt"))
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_the_real_model_gives_what_hugging_face_gives(minilm):
     """Bert.from_weights, mean_state: MiniLM on the plays, one sentence and two, padded; every layer."""

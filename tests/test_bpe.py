@@ -171,6 +171,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", LONG)
 def test_a_line_without_a_space_costs_seconds(name):

@@ -121,6 +121,7 @@ def test_who_asks_for_a_word_gets_its_place(known):
     ).any()  # LATIN CAPITAL LETTER ALPHA is another
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make, data, loss", [
     (lambda: ours.captioner("dot"), ours.captions, ours.caption_loss),
     (lambda: ours.captioner(None), ours.captions, ours.caption_loss),
@@ -162,6 +163,7 @@ def test_the_optimiser_has_every_weight_that_learns_once(make):
         assert len(found) == 1 + 2 * 4 * 6, "the patches' layer, and of two layers four blocks each"
 
 
+@pytest.mark.slow
 def test_another_image_is_another_letters():
     """others, shuffled: half of a list away stands the same letter in another face; drawn, hardly ever."""
     these = ours.asked(seen("new faces"), "letter")
@@ -172,6 +174,7 @@ def test_another_image_is_another_letters():
     assert torch.equal(others(these), these.known.images[order])
 
 
+@pytest.mark.slow
 def test_a_spotter_learns_which_words_a_name_has():
     """Spotter, spotter_loss, spotted: twelve letters by heart; the recipe's data."""
     torch.manual_seed(0)
@@ -200,6 +203,7 @@ def test_a_mark_is_what_the_letter_alone_has_not():
     assert mark_of(image, letter) is None
 
 
+@pytest.mark.slow
 def test_who_may_not_look_at_the_mark():
     """blinded, foretold: a captioner that knows the mark only by its places does not, without them, know it."""
     these, mark, alone = marked("new names")
@@ -228,6 +232,7 @@ def test_grids_stand_in_the_place_of_images(known):
     assert_close(model(image, target)[0], given, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_stored_spotter_is_worth_what_its_record_says():
     """SpotterRecipe: measured again; and it is far above chance, among 1,504 names."""
     (model, record), recipe = load("names_words"), ours.SPOTTERS["names_words"]

@@ -54,6 +54,7 @@ def test_sizes_that_do_not_fit_are_refused_in_words():
             carried(networks, symbols, step)
 
 
+@pytest.mark.slow
 def test_a_move_is_quick():
     networks = {"b = 0": parts(), "b = 4": parts()}
     assert in_plain_pictures(lambda: carried(networks, "A" * 25, 24)) < 3

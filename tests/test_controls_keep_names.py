@@ -72,6 +72,7 @@ def plain(source):
     return "\n".join("" if line.startswith(("%", "!")) else line for line in source.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_no_cell_takes_a_name_from_a_control_above_it(path):
     cells = nbformat.read(path, as_version=4).cells

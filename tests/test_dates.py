@@ -61,6 +61,7 @@ def test_by_eye():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["full", "long"])
 def test_the_text_is_babels_own_in_every_language(style):
     for code in {*known_languages(), *NAMED}:
@@ -252,6 +253,7 @@ def test_no_date_of_one_split_is_said_in_another():
     assert train <= set(dates.days("train")) and test <= set(dates.days("test"))
 
 
+@pytest.mark.slow
 def test_every_day_is_in_one_split_and_every_word_is_trained():
     parts = {part: dates.days(part) for part in SPLITS}
     assert sorted(day for part in parts.values() for day in part) == [
@@ -263,6 +265,7 @@ def test_every_day_is_in_one_split_and_every_word_is_trained():
     }
 
 
+@pytest.mark.slow
 def test_the_checksum_is_pinned():
     assert dates.checksum() == "a3c6aa63dea0f8ef2d2e4fc96ff84d10c24021976bc438db46753744e37ed19c"
 
@@ -276,6 +279,7 @@ def test_the_dates_depend_on_split_seed_and_number_only():
     assert [[t for t in pair.target if re.fullmatch(r"\d{4}", t)] for pair in german] == same
 
 
+@pytest.mark.slow
 def test_no_sentence_stands_twice_and_every_length_comes_equally_often():
     for part in SPLITS:
         assert len({tuple(pair.source) for pair in dates.pairs(part)}) == dates.SIZES[part]
@@ -345,6 +349,7 @@ def test_the_packages_are_those_that_the_card_names():
 # Refusing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code, message", [
     ("french", r"no language 'french'; try 'fr' \(French\)\."),
     ("jp", r"try 'ja' \(Japanese\)"),

@@ -89,6 +89,7 @@ def test_a_share_of_one_is_plain_muon():
         assert_close(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make, loss", [(detr, detr_loss), (heat_map, map_loss)])
 def test_a_few_steps_make_it_better(make, loss):
     """learned, found, ap: and the same seed gives the same weights."""

@@ -267,6 +267,7 @@ def test_a_row_is_aligned(align):
     assert {"top": high == 0 < low, "middle": low == high > 0, "bottom": low == 0 < high}[align]
 
 
+@pytest.mark.slow
 def test_it_is_drawn_in_the_middle_of_axes_at_its_own_size():
     layout, arrows = attention_head()
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 6))

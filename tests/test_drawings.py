@@ -51,6 +51,7 @@ def test_what_its_font_has_no_letter_for_is_boxed():
     picture(ax, "x")
 
 
+@pytest.mark.slow
 def test_a_change_shows_what_is_left_of_it_in_each_state_that_is_read():
     change = torch.tensor([0.0, 4.0, 2.0, 0.004, 0.0008])
     bars, _ = running_change(change, 2, 4).axes

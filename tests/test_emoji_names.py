@@ -101,6 +101,7 @@ def test_a_damaged_file_or_none_says_what_to_do(monkeypatch):
         names("test", "de")
 
 
+@pytest.mark.slow
 def test_the_card_states_what_the_names_hold():
     text = " ".join(emoji_names.card().split())
     assert "1,264 emoji" in text and "14 languages" in text and emoji_names.checksum() in text

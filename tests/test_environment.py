@@ -62,6 +62,7 @@ def imported(sources: list[str]) -> set[str]:
     return {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"course_lib"}
 
 
+@pytest.mark.slow
 def test_what_the_library_imports_is_pinned():
     named = {canonicalize_name(Requirement(requirement).name) for requirement in PACKAGES}
     brought_by = packages_distributions()

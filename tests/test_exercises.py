@@ -60,6 +60,7 @@ def prove(exercise, seeds=(0,)):
             assert message in verdict.message, f"{exercise.name}: {message!r} is not in {verdict.message!r}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exercise", all_exercises(), ids=lambda exercise: exercise.name)
 def test_every_exercise_is_proved(exercise):
     prove(exercise)

@@ -162,6 +162,7 @@ def backwards(batch, generator):
     return torch.cat([source, torch.zeros(batch, 1, dtype=torch.long), source.flip(1)], dim=1)
 
 
+@pytest.mark.slow
 def test_the_planted_bug_trains_splendidly_and_writes_badly_behind_the_first_token():
     """Of ten seeds: the loss on new texts is 0.00, the first symbol always right, of those behind it 0.21 to 0.23 are.
 

@@ -178,6 +178,7 @@ def backwards(batch, generator):
     return source, F.pad(source.flip(1), (1, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("decoder", "least", "most"), [(broken_decoder, 0.0, 0.85), (mended_decoder, 0.95, 1.0)])
 def test_the_planted_bug_trains_splendidly_and_writes_badly(decoder, least, most):
     """Of ten seeds each: the loss on new pairs is 0.00 for both; right when it writes itself 0.26 to 0.67, and 1.00."""

@@ -143,6 +143,7 @@ def test_a_prompt_in_a_batch_is_continued_as_alone(cache):
     assert len({tuple(row) for row in together}) > 1
 
 
+@pytest.mark.slow
 def test_a_stop_token_ends_its_row_and_no_other():
     m = model()
     whole = generate(m, PROMPTS, 12, temperature=0)
@@ -190,6 +191,7 @@ def test_padding_that_outgrows_the_window_is_no_reason_to_slide():
     raise AssertionError("no long prompt ended where the short one went on")
 
 
+@pytest.mark.slow
 def test_what_is_drawn_can_be_repeated_and_follows_the_probabilities():
     m = model()
 

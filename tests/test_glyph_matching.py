@@ -17,6 +17,7 @@ def few():
     return chosen(seen("train"), list(range(0, 400, 5)))
 
 
+@pytest.mark.slow
 def test_rivals_are_the_best_of_the_wrong_names(few):
     among = learned_names().nonzero().flatten()
     scores = torch.randn(len(few.own), len(among), generator=torch.Generator().manual_seed(3))
@@ -64,6 +65,7 @@ def test_the_same_seed_gives_the_same_pairs(few):
     assert not torch.equal(one[1], other[1])
 
 
+@pytest.mark.slow
 def test_it_learns_a_few_pairs_by_heart_and_tells_them(few):
     torch.manual_seed(0)
     some = chosen(few, list(range(16)))

@@ -37,6 +37,7 @@ def few(monkeypatch, tmp_path):
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ours.WRITERS)
 def test_a_run_makes_a_model_and_measures_it(few, name, monkeypatch):
     model, record = stored.train(name, steps=2, progress=False)

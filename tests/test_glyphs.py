@@ -108,6 +108,7 @@ def test_the_two_splits_together_hold_every_image_once():
             glyphs.letters(**{wrong: "all"})
 
 
+@pytest.mark.slow
 def test_the_nearest_image_is_right_as_often_as_the_card_says():
     def latin(split):
         images, rows = glyphs.letters(faces=split)
@@ -124,6 +125,7 @@ def test_the_nearest_image_is_right_as_often_as_the_card_says():
     assert told.format(*glyphs.BASELINES) in " ".join(glyphs.card().split())
 
 
+@pytest.mark.slow
 def test_load_gives_tensors():
     loaded = glyphs.load()
     assert isinstance(loaded, datasets.DatasetDict) and list(loaded) == list(SPLITS)

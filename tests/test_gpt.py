@@ -199,6 +199,7 @@ def test_it_is_the_formula():
     assert maps["blocks.1.attention.weights"][0].shape == (2, 3, 5, 5)
 
 
+@pytest.mark.slow
 def test_it_learns_a_text_by_heart():
     torch.manual_seed(0)
     m, ids = GPT(GPTConfig(7, 16, 32, 2, 2)), torch.randint(7, (4, 17))
@@ -225,6 +226,7 @@ def test_it_begins_as_gpt_2():
             assert (weight == (1 if name.endswith("gain") else 0)).all(), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_formula_counts_the_model(name):
     """parameter_count: beside the model itself, on a device that keeps no numbers."""

@@ -1,5 +1,6 @@
 """experiments/gpt*.py: held-out text of every test play; special tokens by number; counts and forms as named."""
 
+import pytest
 import torch
 
 from course_lib.data import plays
@@ -47,6 +48,7 @@ def test_counts_write_with_the_probabilities_that_count_bits_measures():
         assert abs(sum(found) / len(found) - bits) < 1e-5
 
 
+@pytest.mark.slow
 def test_each_form_leaves_its_part_of_the_template_away():
     """FORMS: nothing but the named parts goes, and the question stays."""
     question, whole = "What is the plural of ox?", in_template("What is the plural of ox?")

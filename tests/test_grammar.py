@@ -39,6 +39,7 @@ def links(pair):
 # Drawing
 
 
+@pytest.mark.slow
 def test_the_draws_are_pinned():
     assert grammar.checksum() == "00def64e731a6b4075277137a54f7f933c27defa347c85f0b85b96164914e118"
 
@@ -61,6 +62,7 @@ def test_a_sentence_has_five_words_to_the_most_that_are_asked_for(most):
         assert {n // 5 for n in lengths} >= set(range(1, most // 5))
 
 
+@pytest.mark.slow
 def test_pairs_are_whole_and_all_different():
     assert len({text(pair)[0] for pair in every_pair()}) == len(every_pair())
     for pair in every_pair():
@@ -126,6 +128,7 @@ def test_what_cannot_be_asked_for_is_refused_in_words(call, message):
         call()
 
 
+@pytest.mark.slow
 def test_more_sentences_than_there_are_are_refused(monkeypatch):
     monkeypatch.setattr(grammar, "PATIENCE", 3)
     stream = grammar._Stream(5, 0)
@@ -168,6 +171,7 @@ def test_the_split_hangs_on_nouns_adjectives_and_verbs_alone():
     assert 750 < counts["train"] < 850 and 70 < counts["validation"] < 130 and 70 < counts["test"] < 130
 
 
+@pytest.mark.slow
 def test_every_word_of_the_held_out_splits_is_known_from_train():
     train = {token for pair in grammar.pairs("train", 6000) for token in pair.source}
     for split in ("validation", "test"):
@@ -185,6 +189,7 @@ def find(pattern, size=1500, most=20):
     raise AssertionError(f"no sentence with {pattern}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern, wanted", [
     (r"\bdid not\b", [("did", "{avoir}"), ("not", "{ne}"), ("not", "pas")]),
     (r"\bdoes not\b", [("not", "{ne}"), ("not", "pas")]),
@@ -206,6 +211,7 @@ def test_words_are_aligned_with_what_says_the_same(pattern, wanted):
             assert {(word, form) for form in forms.get(other, {other})} & set(found), (word, other, found)
 
 
+@pytest.mark.slow
 def test_a_compound_reverses_and_so_does_its_alignment():
     rng = Random(0)
     drawn = (grammar.generate(rng, 12).pair for _ in range(100_000))
@@ -240,6 +246,7 @@ def test_words_without_a_counterpart_stay_alone():
 # What the grammar covers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what, french", [
     ("before a vowel", r"\b(bel|vieil|nouvel) [aeéhio]"), ("adjective before", r"\b(petite|grande|jolie)s? \w+e"),
     ("adjective after", r"\b\w+s (rouges|vertes|blanches|noires|grises)\b"), ("stone bridge", r" de (pierre|marbre)\b"),
@@ -404,6 +411,7 @@ def test_the_verbs_that_make_the_past_must_be_there(tmp_path):
         Grammar(folder)
 
 
+@pytest.mark.slow
 def test_a_feature_that_is_not_settled_when_its_word_is_drawn_is_named(tmp_path):
     """Place passes its features on, so only the drawing can tell that nobody settles them."""
     folder, _ = spoil(tmp_path, "rules.txt", "phrase Place\n", "phrase Place     number gender\n")
@@ -433,6 +441,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
         Grammar(folder)
 
 
+@pytest.mark.slow
 def test_a_student_can_add_a_word_and_a_rule(tmp_path):
     folder, _ = spoil(tmp_path, "words.txt", WORD, WORD + "zebra : zèbre : m\n")
     rules = folder / "rules.txt"

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from groups import group_of, in_order
+from groups import group_of, in_order, sample
 
 from course_lib.publish import measured
 
@@ -55,6 +55,22 @@ def test_a_lesson_that_is_driven_in_jupyterlab_comes_before_one_that_takes_as_lo
     nodes = ["02_a.ipynb::Cell 0", "08_bert.ipynb::Cell 0", "tests/browser/test_lessons_in_lab.py::test_it[08_bert]"]
     items = [SimpleNamespace(nodeid=node, iter_markers=lambda name: []) for node in nodes]
     assert [item.nodeid for item in in_order(items)] == [nodes[1], nodes[2], nodes[0]]
+
+
+def test_a_sample_has_every_test_and_of_many_cases_three():
+    nodes = [
+        "a.py::test[0]",
+        "a.py::test[1]",
+        "b.py::test",
+        "a.py::test[2]",
+        "a.py::test[3]",
+        "a.py::test[4]",
+        "a.py::pair[x]",
+    ]
+    items = [SimpleNamespace(nodeid=node) for node in nodes]
+    assert [item.nodeid for item in sample(items)] == [
+        "a.py::test[0]", "a.py::test[2]", "a.py::test[4]", "b.py::test", "a.py::pair[x]",
+    ]  # fmt: skip
 
 
 @pytest.mark.slow

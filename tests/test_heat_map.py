@@ -116,6 +116,7 @@ def test_the_loss_is_least_where_all_is_right():
     assert heat_loss(logits, boxes, empty, truth, 4).isfinite()
 
 
+@pytest.mark.slow
 def test_gradients():
     """heat_loss: in float64 against differences."""
     labels, truth = drawn()

@@ -85,6 +85,7 @@ def outputs(model: nn.Module, ours: nn.Module | None = None) -> torch.Tensor:
         return ours.read_out(found) if kind == "xlm" else found[0] if kind == "detr" else found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READ)
 def test_a_setting_is_copied_or_refused(name):
     settings = {key: value for key, value in theirs(name).config.to_dict().items() if isinstance(value, bool)}

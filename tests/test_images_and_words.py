@@ -12,8 +12,6 @@ from course_lib.experiments import images_and_words as main
 from course_lib.experiments import images_and_words_laboratory as laboratory
 from course_lib.recipes.glyph_names import candidates, clip, features, image_tower, name_ids, tokenizer
 
-WORDS = tokenizer()
-
 
 def made(make):
     torch.manual_seed(0)
@@ -21,7 +19,7 @@ def made(make):
 
 
 def ids(*texts):
-    return WORDS.batch(texts, start=True, end=True)[0]
+    return tokenizer().batch(texts, start=True, end=True)[0]
 
 
 def some(part="validation both", n=12) -> Named:
@@ -85,7 +83,7 @@ def test_in_groups_each_chooses_among_its_own_group_alone():
 def test_a_tower_of_words_begins_with_few_of_them():
     """word_tower."""
     images = some().images
-    plain, low = made(partial(image_tower, len(WORDS))), made(main.word_tower)
+    plain, low = made(partial(image_tower, len(tokenizer()))), made(main.word_tower)
     assert low(images).sigmoid().mean() < 0.1 < plain(images).sigmoid().mean()
 
 
@@ -93,9 +91,9 @@ def test_words_are_those_of_the_name():
     """word_table: no specials; a sum of logits is the score of a name."""
     table = main.word_table()
     for place in (0, len(names()) // 2):
-        words = {WORDS.vocab[w] for w in table[place].nonzero().flatten().tolist()}
-        assert words == set(WORDS.split(names()[place]))
-    known, model = some(), made(partial(image_tower, len(WORDS)))
+        words = {tokenizer().vocab[w] for w in table[place].nonzero().flatten().tolist()}
+        assert words == set(tokenizer().split(names()[place]))
+    known, model = some(), made(partial(image_tower, len(tokenizer())))
     among = candidates(known)
     logits = model(known.images).detach()
     by_hand = [[sum(logits[n, w] for w in table[v].nonzero().flatten()) for v in among] for n in range(3)]
@@ -126,7 +124,7 @@ def test_words_out_of_order_are_the_same_words():
     """shuffled_words: start, end and padding stay."""
     plain, mixed = name_ids(), laboratory.shuffled_words()
     assert plain.sort(dim=1).values.equal(mixed.sort(dim=1).values) and not plain.equal(mixed)
-    for special in (WORDS.start, WORDS.end, WORDS.padding):
+    for special in (tokenizer().start, tokenizer().end, tokenizer().padding):
         assert (plain == special).equal(mixed == special)
 
 
@@ -138,6 +136,7 @@ def test_classes_of_names_are_what_the_names_say():
             assert classes[int(row.argmax())] in name.split()
 
 
+@pytest.mark.slow
 def test_each_way_to_tell_a_class_scores_every_class():
     """ways, prompted: of every image, finite; the best name's class is one class; prompts are of length 1."""
     model, known = made(clip), some()
@@ -153,6 +152,7 @@ def test_each_way_to_tell_a_class_scores_every_class():
     assert best.sum(dim=1).tolist() == [1.0] * len(x)
 
 
+@pytest.mark.slow
 def test_pictures_of_two_letters_hold_both():
     """two_in_one, labelled, narrow: with a model that is asked nothing, the numbers are shares and the counts hold."""
     model = made(clip)

@@ -133,6 +133,7 @@ def test_bad_tokens_are_refused_in_words(tokens, error, words):
         model()(tokens)
 
 
+@pytest.mark.slow
 def test_learns_a_rhyme_by_heart():
     seed_everything(0)
     ids = torch.tensor([0, 1, 2, 0, 3, 4] * 40)

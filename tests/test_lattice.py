@@ -114,6 +114,7 @@ def test_what_is_no_lattice_is_refused(word, logp, path, error, said):
             lattice_plot(None, word, logp, **way)
 
 
+@pytest.mark.slow
 def test_it_is_drawn_while_a_control_moves():
     """A control redraws it: under 200 ms on a quiet machine, about six pictures of three curves."""
     logp = crowded("▁everything", share=1)

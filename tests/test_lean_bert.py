@@ -242,6 +242,7 @@ def test_a_shared_stack_is_one_whose_blocks_are_alike(n_groups, more):
             assert_close(weight.grad, told, atol=1e-8, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_which_layer_uses_which_block():
     """LeanBert.in_order: by hand, and g(l) = floor(G l / L) is ALBERT's own; one group's layers follow each other."""
 

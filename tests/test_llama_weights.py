@@ -63,6 +63,7 @@ def a_file(path, change=None, kind="Q8_0", version=None, drop=(), more=None):
     return sizes, weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KIND)
 def test_a_file_gives_the_model_that_was_written(tmp_path, kind):
     """from_gguf, from_llama, Decoder.from_gguf: sizes, and weights to the rounding of their kind."""

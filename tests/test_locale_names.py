@@ -32,6 +32,7 @@ def test_counts_and_checksum_are_pinned():
     assert len({one.script for one in LANGUAGES.values()}) == 16
 
 
+@pytest.mark.slow
 def test_the_names_do_not_depend_on_which_language_was_asked_first():
     """babel hands a month that stands alone from the language asked first to those that have none of their own."""
     script = (

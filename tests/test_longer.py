@@ -252,6 +252,7 @@ def test_only_questions_count():
     assert (logits.grad[y == 0] == 0).all() and (logits.grad[y > 0] != 0).any(dim=-1).all()
 
 
+@pytest.mark.slow
 def test_a_reader_learns_one_pair(monkeypatch):
     """key_reader: the loss falls below that of guessing; the seed makes the same reader again."""
     monkeypatch.setattr(recipe, "PAIRS", (1,))
@@ -428,6 +429,7 @@ def test_a_segment_longer_than_its_places_is_refused_in_words(small, segment, ro
     assert recipe.untrained_reader(0, segment)(ids)[0].shape[1] == room + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{"memory": 16}, {"relative": False}])
 def test_a_reader_of_plays_learns(small, monkeypatch, sizes):
     """play_reader: the loss falls within some steps."""

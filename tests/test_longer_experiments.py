@@ -230,6 +230,7 @@ def test_who_remembers_all_reads_as_in_one_piece(tiny):
     assert_close(found, by_hand(experiments.reading_as(model, 0), LENGTH)[:, 128:], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_how_it_was_trained_does_not_change_how_it_reads(tiny):
     """read_so: memory and window are told, and the model's own do not count; the model stays as it was."""
     found = []
@@ -409,6 +410,7 @@ def test_keys_give_plain_numbers(tiny, kind):
         assert again["4"] == recipe.right_keys(model, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trained", experiments.READERS)
 def test_memory_gives_plain_numbers(tiny, trained):
     """memory: all ways of reading where places are relative, two where they are added; its own steps and sizes."""
@@ -447,6 +449,7 @@ def test_delta_gives_plain_numbers(tiny, monkeypatch):
     assert {type(block.attention).__name__ for block in tiny[0][0].blocks} == {"DeltaHeads"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "told"),
     [

@@ -154,6 +154,7 @@ def test_notebooks_that_mark_at_once_keep_each_others_marks():
     assert kept.marks()["exercises"]["gpt"] == {f"{name}{i}" for name in both for i in range(50)}
 
 
+@pytest.mark.slow
 def test_marks_outlive_processes_that_are_killed_while_they_race(home):
     """Whatever a process has said was marked is there, however it and its neighbours ended; nothing else is."""
     draw, marked = random.Random(0), set()

@@ -124,6 +124,7 @@ def test_a_seed_draws_weights_batches_and_patches(few):
     assert not one["paint.weight"].equal(other["paint.weight"])
 
 
+@pytest.mark.slow
 def test_a_few_steps_lower_the_error(few):
     """painted: images of one shade, which any patch that is seen tells."""
     model = recipe.painter(0)
@@ -222,6 +223,7 @@ def test_half_of_the_patches_are_left_out_while_names_are_learned():
     assert model.head.weight.abs().max() > 0  # it was all 0
 
 
+@pytest.mark.slow
 def test_names_are_learned():
     """named: two letters, one black and one white."""
     torch.manual_seed(0)

@@ -195,6 +195,7 @@ def test_the_nearest_image_of_a_training_image_is_itself():
     assert nearest(known[:1], letters[:1], known).eq(letters[0]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", experiments.STARTS)
 def test_few_names_gives_plain_numbers(quick, start):
     whole(experiments.few_names(0, start=start))
@@ -258,6 +259,7 @@ def test_a_linear_model_reads_what_is_seen_alone(monkeypatch):
     assert not experiments.seen_alone(with_others(images, ~hidden), seen).equal(read)
 
 
+@pytest.mark.slow
 def test_a_linear_model_paints_better_than_the_mean(monkeypatch):
     """linear_painting: letters that it has not read, each patch by those that are seen; ridge regression by hand."""
     images = recipe.unlabelled()[::8]
@@ -309,6 +311,7 @@ def test_painting_rules_give_plain_numbers(tiny):
     assert found["mean"] == pytest.approx(recipe.hidden_error(mean, images, recipe.seen_of(images, 0.5)), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", [0.25, 0.75])
 def test_how_much_gives_plain_numbers(tiny, monkeypatch, hidden):
     """how_much: what is hidden while it paints is hidden where it is asked; the last look is the error."""
@@ -355,6 +358,7 @@ def test_with_tokens_the_loss_is_that_of_the_hidden_patches():
     assert_close(loss, model.loss(images, seen))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patch, hidden", [(8, 0.5), (4, 0.75)])
 def test_pace_gives_plain_numbers(monkeypatch, patch, hidden):
     """pace: each way has taken time."""

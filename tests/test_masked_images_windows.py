@@ -133,6 +133,7 @@ def tiny(monkeypatch):
     return images
 
 
+@pytest.mark.slow
 def test_a_painter_is_trained_by_the_seed(tiny, monkeypatch):
     """painter: a quarter is seen, other patches each time; the looks begin alike and see the same."""
     given, forward = [], windows.WindowPainter.forward
@@ -147,6 +148,7 @@ def test_a_painter_is_trained_by_the_seed(tiny, monkeypatch):
     assert given[6][0].equal(given[0][0]) and given[6][1].equal(given[0][1])
 
 
+@pytest.mark.slow
 def test_a_few_steps_lower_the_error(monkeypatch, tiny):
     grey = torch.linspace(0, 1, 64)[:, None, None, None].expand(64, 1, 32, 32)
     monkeypatch.setattr(windows, "unlabelled", lambda: grey)
@@ -180,6 +182,7 @@ def test_shifts_by_hand(tiny, monkeypatch):
     assert found["by place"] == pytest.approx(wanted, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", windows.LOOKS)
 def test_shifts_gives_plain_numbers(tiny, monkeypatch, look):
     monkeypatch.setattr(windows, "painter", partial(windows.painter, steps=1))

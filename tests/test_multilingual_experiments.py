@@ -51,6 +51,7 @@ def test_each_setting_changes_what_it_says(trained, monkeypatch):
     assert [one["places"] for one in fake.other_places.variants] == list(recipe.KINDS)[1:]
 
 
+@pytest.mark.slow
 def test_what_is_found_is_said_by_layer_and_by_word(monkeypatch):
     words = torch.zeros(recipe.WORDS, dtype=torch.bool)
     words[fake.most_frequent()[:50]] = True
@@ -142,6 +143,7 @@ def test_rules_by_hand(monkeypatch):
 # --- English and French
 
 
+@pytest.mark.slow
 def test_no_sentence_is_read_in_english_and_in_french():
     """sides, tests: pairs are apart from what is read alone, and no English sentence that is judged was read.
 
@@ -339,6 +341,7 @@ def test_groups_and_twins_are_asked_in_each_language(monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_fine_tuning_reads_english_names_of_the_training_part_alone(monkeypatch):
     """in_groups: they are learned by heart, and the model that was given stays as it is."""
     known = {("train", "en"): [(4 + n,) for n in range(6)]}

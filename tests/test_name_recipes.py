@@ -87,6 +87,7 @@ def test_shares_are_those_counted_by_hand():
     assert share_right(model, known, k=len(among)) == 1
 
 
+@pytest.mark.slow
 def test_a_few_steps_help():
     """learned: after 12 steps the loss of the batch that it learned from is lower than that of a model that guesses."""
     batch = next(batches(named("train"), BATCH))

@@ -182,6 +182,7 @@ def test_every_check_of_the_course_lets_what_is_written_pass(course):
     checked(course, files, "98_ or looking or tables or short or differ or existing or left")
 
 
+@pytest.mark.slow
 def test_a_written_lesson_has_nothing_left_to_write():
     assert [(one.slug, left) for one in LESSONS if (left := new_lesson.left_to_write(one))] == []
 
@@ -317,6 +318,7 @@ def map_of(lessons):
     return known["fig"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 9, 10, 17, 20])
 def test_the_map_is_drawn_for_any_number_of_lessons(count):
     """Every name lies inside its box, no two texts and drawings touch, and all lie on the paper."""

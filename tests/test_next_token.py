@@ -216,6 +216,7 @@ def test_a_text_elsewhere_than_the_model_is_brought_to_it():
 # --- the parts of the stored GPT
 
 
+@pytest.mark.slow
 def test_the_parts_of_the_stored_gpt_train_it():
     """subwords, small_gpt, three_rounds: 1,256 tokens at most, a GPT of those sizes, Muon with three rounds."""
     text = "to be or not to be, that is the question: " * 30

@@ -43,6 +43,7 @@ def test_sizes_that_do_not_fit_are_refused(kept, states, step):
         one_vector(kept, states, READ, WRITTEN, step)
 
 
+@pytest.mark.slow
 def test_a_move_is_quick():
     long = ["x"] * 18, ["AH0"] * 19
     assert in_plain_pictures(lambda: one_vector(np.zeros((18, 37)), np.zeros((37, 256)), *long, 20)) < 3

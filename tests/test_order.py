@@ -61,6 +61,7 @@ def test_a_bag_of_tokens_by_hand():
     assert bag_of_tokens(ids + N_SYMBOLS, asked) == pytest.approx(2 / 3)  # marks do not count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [distance, place])
 @pytest.mark.parametrize("length", [8, 16, 96])
 def test_the_most_frequent_other_symbol_is_right_as_often_as_the_bag_says(task, length):

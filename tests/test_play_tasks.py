@@ -23,6 +23,7 @@ def texts_of(row):
     return [row.text] if hasattr(row, "text") else row[:2] if hasattr(row, "second") else [" ".join(row.words)]
 
 
+@pytest.mark.slow
 def test_the_checksum_is_pinned():
     assert play_tasks.checksum() == "6ed483d2ecaea00c3256baf2ae11e12d43352cd9a38afc5c0cb6d6e323aaf974"
 

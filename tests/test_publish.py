@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import nbformat
@@ -160,6 +161,7 @@ display({"text/plain": "shown"}, raw=True, metadata={"unrolled": {"report": repo
 """
 
 
+@pytest.mark.slow
 def test_a_notebook_is_stored_and_measured(course, monkeypatch, capsys):
     monkeypatch.setenv("COURSE_SEED", "5")
     sources = [
@@ -172,20 +174,23 @@ def test_a_notebook_is_stored_and_measured(course, monkeypatch, capsys):
     paper = course.parent / "README.md"
     paper.write_text("before\n<!-- made:minutes -->old<!-- /made -->\nafter\n")
 
+    began = time.monotonic()
     assert execute.main([str(path)]) == 0
+    took = time.monotonic() - began
 
     stored = nbformat.read(path, 4)
     assert stored.cells[0].outputs[0].text == "notebooks None\n"
     entry = measured.read()["01_a.ipynb"]
     assert entry["speed"] == 22.5 and "results" not in entry, "this lesson has no record"
     assert 150 < entry["peak_mb"] < 600, "memory that was given back counts too"
-    assert entry["seconds"] < 60 and "core" in entry["machine"]
+    assert 0 <= entry["seconds"] <= took + 1 and "core" in entry["machine"]
     readme = paper.read_text()
     assert "[01_a](notebooks/01_a.ipynb)" in readme and "old" not in readme
     assert readme.startswith("before\n<!-- made:minutes -->\n") and readme.endswith("<!-- /made -->\nafter\n")
     assert sorted(f.name for f in course.iterdir()) == ["01_a.ipynb", "measured.json"]
 
 
+@pytest.mark.slow
 def test_running_a_notebook_folds_it_and_keeps_what_is_folded(course):
     path = course / "05_a.ipynb"
     by_hand = new_code_cell("print(1)", metadata={"jupyter": {"source_hidden": True}})
@@ -196,6 +201,7 @@ def test_running_a_notebook_folds_it_and_keeps_what_is_folded(course):
     assert [cell.metadata for cell in stored.cells[:2]] == [{"jupyter": {"source_hidden": True}}] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
@@ -332,6 +338,7 @@ def sanitised(text):
     return text
 
 
+@pytest.mark.slow
 def test_a_run_takes_this_python_whatever_else_is_called_python3(course, tmp_path, monkeypatch):
     import sys
 

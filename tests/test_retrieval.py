@@ -23,6 +23,7 @@ def test_all_names_are_the_training_part():
     assert len(names_of("train")) == main.ALL
 
 
+@pytest.mark.slow
 def test_what_is_judged_are_shares_and_chance_finds_one_of_64():
     found = main.judged(untrained(), World("train", 0), 0)
     shares = [*(share for name, share in found.items() if name != "moved"), *found["moved"].values()]
@@ -41,6 +42,7 @@ def test_labelled_pairs_alone_teach_the_search_without_answers(added):
     assert model.reader.w_k.weight.grad.any()
 
 
+@pytest.mark.slow
 def test_bm25_needs_the_name_as_it_is_written():
     """words_alone: with the name in both it finds the passage; without it the other words say nothing of whom."""
     found = main.words_alone(0)
@@ -77,6 +79,7 @@ def test_clusters_are_asked_about_every_name():
     assert not vectors.requires_grad
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("experiment", "variant", "more"),
     [

@@ -63,6 +63,7 @@ def ids_of(bpe, *texts):
     return torch.cat([bpe.encode(text) for text in texts])
 
 
+@pytest.mark.slow
 def test_the_reader_writes_what_it_would_write_to_each_prompt_alone(tiny_models):
     """written: kept beginnings and equal lengths together change nothing; the line's end ends an answer."""
     reader, bpe, *_ = tiny_models
@@ -138,6 +139,7 @@ def test_the_examples_share_no_wording_with_the_memory():
         assert not any(one.place in told for one in territories.facts("test") if one.kind == kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", WAYS)
 def test_a_question_of_ones_own(how):
     """ask: five passages, the best first; weights that sum to one; an answer that was written with one of them."""
@@ -186,6 +188,7 @@ def test_another_places_sentence_holds_the_false_answer():
         assert every_fact()[retrieval_reading.place_of(one)] == one
 
 
+@pytest.mark.slow
 def test_the_experiments_give_what_they_name(monkeypatch):
     """Each runs on a small memory, with models that know nothing; what is asked differs by seed."""
     some = territories.facts("test")[:40]

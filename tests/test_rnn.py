@@ -149,6 +149,7 @@ def as_function(rnn):
     return call, (*leaves, *weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_layers", [1, 2])
 def test_a_gradient_has_its_own_gradient(n_layers):
     call, leaves = as_function(RNN(2, 3, n_layers).double())

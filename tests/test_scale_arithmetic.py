@@ -21,6 +21,7 @@ def counted(model: nn.Module, read: torch.Tensor) -> float:
     return counter.get_total_flops()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "within"), [("tiny", 0.05), ("small", 0.02), ("124m", 0.005)])
 def test_a_gpt_costs_what_pytorch_counts(size, within):
     (width, _, layers), length = WIDTHS["gpt"][size], 128
@@ -40,6 +41,7 @@ def test_tables_that_are_only_looked_up_cost_nothing():
     assert arithmetic.shape_of(bert("tiny", 640, 64), 2, 64, 64).idle == 64 * 64 + 2 * 64  # places and segments
 
 
+@pytest.mark.slow
 def test_a_bert_reads_out_where_it_is_asked_alone():
     """Its other head is counted at every place, and so is the layer before the scores: 2 % too much."""
     length, asked = 500, 75

@@ -176,6 +176,7 @@ def trained(model, loss, steps=60, lr=5e-3):
     return losses[0], sum(losses[-5:]) / 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [*TOLD, "window", "groups"])
 def test_a_transformer_learns_with_each_and_its_attention_is_attend(scheme):
     torch.manual_seed(0)
@@ -193,6 +194,7 @@ def test_a_transformer_learns_with_each_and_its_attention_is_attend(scheme):
         assert ours.bias.weight.grad.abs().sum() > 0 and not torch.equal(ours.bias.weight, theirs.bias.weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [*TOLD, "window", "groups"])
 def test_a_gpt_learns_with_each_and_its_attention_is_attend(scheme):
     torch.manual_seed(0)

@@ -272,6 +272,7 @@ def test_nothing_but_empty_sentences_is_a_batch_too():
         assert all(p.grad is None or p.grad.isfinite().all() for p in m.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [{}, {"attention": "additive", "bidirectional": True}, {"attention": "dot", "cell": "gru", "input_feeding": True}],

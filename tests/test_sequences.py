@@ -28,6 +28,7 @@ from course_lib.inputs.sequences import (
 )
 
 
+@pytest.mark.slow
 def test_values_are_visible_on_the_cpu_while_the_code_runs():
     x, seen = torch.ones(3), []
     assert visible(x) and visible(nn.Parameter(x))

@@ -74,6 +74,7 @@ def small(tmp_path_factory):
 # --- the deck
 
 
+@pytest.mark.slow
 def test_each_slide_has_its_number_its_cells_and_its_notes(small):
     sections = small[0].select("section[data-cell]")
     assert [s["id"] for s in sections] == ["title", "step", "below"]
@@ -169,6 +170,7 @@ def two(tmp_path_factory):
     return folder / "slides", *(BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser") for path in made)
 
 
+@pytest.mark.slow
 def test_core_and_laboratory_are_two_decks_that_count_for_themselves(two):
     core, laboratory = ([s["id"] for s in page.select("section[data-cell]")] for page in two[1:])
     assert (core, laboratory) == (["title", "step", "below"], ["laboratory", "trial"])
@@ -177,6 +179,7 @@ def test_core_and_laboratory_are_two_decks_that_count_for_themselves(two):
         ("1", "2"), ("2", "2")]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_core_is_the_deck_that_it_is_without_a_laboratory(two, tmp_path):
     notebook = nbformat.read(two[0].with_name("01_small.ipynb"), as_version=4)
     del notebook.cells[-6:]
@@ -310,6 +313,7 @@ def test_a_laboratory_that_is_skipped_is_refused(tmp_path):
         deck.slides(notebook, "x.ipynb")
 
 
+@pytest.mark.slow
 def test_a_new_build_leaves_no_deck_of_a_notebook_that_is_gone(tmp_path):
     page(good(), tmp_path)
     stale = tmp_path / "slides" / "02_gone.slides.html"

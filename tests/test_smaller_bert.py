@@ -419,6 +419,7 @@ def test_shared_blocks_stay_shared_in_fine_tuning(few_steps):
     assert len(head.bert.blocks) == 1 and head.bert.in_order()[0] is head.bert.in_order()[1]
 
 
+@pytest.mark.slow
 def test_marks_are_learned(small, monkeypatch):
     """marker, marks_found: a rule of two words is found within a few steps; before them it is not."""
     monkeypatch.setattr(recipe, "TUNING_RATE", 1e-2)

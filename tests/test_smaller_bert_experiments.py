@@ -547,6 +547,7 @@ def plain(found, *keys):
     return True
 
 
+@pytest.mark.slow
 def test_masked_runs_differ_in_what_they_say(tiny):
     """stack, masked: layers and blocks as told; weights are counted once."""
     found = {(L, G): experiments.stack(0, n_layers=L, n_groups=G) for L, G in experiments.STACKS}
@@ -621,6 +622,7 @@ def test_partners_differ_in_what_is_drawn(tiny, monkeypatch):
     assert same(parts(whole), parts(experiments.lean(3))) and same(parts(master_of()), before)
 
 
+@pytest.mark.slow
 def test_places_and_pace_give_plain_numbers(tiny):
     """few_places, cut_half, untrained, pace."""
     assert plain(experiments.few_places(0), "places", "marks")
@@ -632,6 +634,7 @@ def test_places_and_pace_give_plain_numbers(tiny):
     assert all(0 < seconds < 5 for seconds in found.values())
 
 
+@pytest.mark.slow
 def test_int8_gives_plain_numbers(tiny):
     """int8: the same marks, nearly; seconds of 64 speeches and of one."""
     found = experiments.int8(0)
@@ -640,6 +643,7 @@ def test_int8_gives_plain_numbers(tiny):
     assert abs(found["floats"]["places"] - found["int8"]["places"]) < 0.2
 
 
+@pytest.mark.slow
 def test_controls_give_plain_numbers(tiny):
     """two_of_four, both_left_out, temperatures, equal_steps, bits_by_bits."""
     assert plain(controls.both_left_out(0), "places", "marks", "megabytes")

@@ -37,12 +37,14 @@ def forms(word):
         yield from (word + word[-1] + ending for ending in ("ing", "ings", "ed", "er", "ers", "est"))
 
 
+@pytest.mark.slow
 def test_counts_and_checksum_are_pinned(splits):
     counts = {split: len(part) for split, part in splits.items()}
     assert counts == {"train": 100_094, "validation": 5_647, "test": 11_752} and sum(counts.values()) == 117_493
     assert sounds.checksum() == "dffd47b048fddd125ce469160a35e7710bd67113b7fc100870da0732f5989808"
 
 
+@pytest.mark.slow
 def test_no_inflection_of_a_word_is_on_another_side(splits):
     side = {row.word: split for split, part in splits.items() for row in part}
     assert len(side) == 117_493  # no word is there twice
@@ -139,6 +141,7 @@ def test_the_baselines_of_the_card_are_those_of_the_rules(splits):
     assert tuple(right) == sounds.BASELINES
 
 
+@pytest.mark.slow
 def test_the_card_states_what_the_words_are():
     text = " ".join(sounds.card().split())
     assert "117,493 words" in text and sounds.checksum() in text

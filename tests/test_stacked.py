@@ -147,6 +147,7 @@ def test_starts_orthogonal_gate_by_gate():
         assert_close(torch.linalg.svdvals(part), torch.ones(8).double(), atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ours_type, _", PAIRS)
 def test_learns_one_batch_by_heart(ours_type, _):
     torch.manual_seed(0)

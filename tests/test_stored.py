@@ -351,6 +351,7 @@ def test_a_card_says_what_a_model_reads_and_which_way(tiny):
     assert back.startswith("`back`") and "2 × 8 characters" in back and "test plays read backwards" in back
 
 
+@pytest.mark.slow
 def test_the_cards_are_those_of_the_stored_models():
     assert (CHECKPOINTS / "README.md").read_text(encoding="utf-8") == cards()
     assert cards().count("Again: `python -m course_lib.recipes.stored") == len(RECIPES)

@@ -71,6 +71,7 @@ def test_both_kinds_of_network_have_every_weight_in_one_group():
         assert len(matrices["params"]) == (6 * 4 if name == "glyphs_vit" else 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GLYPHS)
 def test_a_stored_model_has_a_whole_record_a_small_file_and_is_worth_what_it_says(name):
     (model, record), recipe = load(name), GLYPHS[name]
@@ -86,6 +87,7 @@ def test_a_stored_model_has_a_whole_record_a_small_file_and_is_worth_what_it_say
     assert (CHECKPOINTS / f"{name}.safetensors").stat().st_size < 1e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GLYPHS)
 def test_a_run_makes_a_model_that_comes_back(name, tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "data" / "checkpoints")

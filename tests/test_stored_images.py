@@ -66,6 +66,7 @@ def few(tmp_path, monkeypatch):
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGES)
 def test_a_run_makes_a_model_that_comes_back_in_half_precision(few, name):
     model, record = train(name, steps=2, progress=False)
@@ -88,6 +89,7 @@ def test_a_run_makes_a_model_that_comes_back_in_half_precision(few, name):
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on(few):
     whole, _ = train("fashion_conv", steps=3, progress=False)
     file = few / "run"

@@ -60,5 +60,6 @@ def test_what_does_not_fit_is_refused(weights, given, said):
         summed(TEXTS, weights, given, answer="lev")
 
 
+@pytest.mark.slow
 def test_a_move_is_quick():
     assert in_plain_pictures(lambda: summed(TEXTS, WEIGHTS, GIVEN, answer="lev", lift=True)) < 3

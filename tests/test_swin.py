@@ -180,6 +180,7 @@ def test_one_image_has_the_answer_that_it_has_among_others():
     assert torch.equal(model(images[:, 0]), model(images))  # one channel may be left unsaid
 
 
+@pytest.mark.slow
 def test_it_learns_images_by_heart():
     torch.manual_seed(0)
     model, labels = Swin(SwinConfig(8, 1, 4, 8, (2, 1), (2, 2), side=4, channels=1)), torch.arange(8) % 4

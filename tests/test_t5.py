@@ -187,6 +187,7 @@ def test_its_maps_are_heard():
     assert_close(heard, model(source, None, target)[0], atol=1e-10, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gated", [False, True])
 def test_it_compiles_in_one_piece(gated):
     model = a_t5(gated=gated, tied=not gated)
@@ -217,6 +218,7 @@ def test_a_block_and_an_embedding_of_its_parts():
 # --- sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["T5", "mT5", "ByT5"])
 def test_the_formula_counts_what_is_there_and_what_is_said(name):
     """t5_parameter_count: the model on the meta device; within 2 % of the paper's number but for T5 large."""

@@ -37,6 +37,7 @@ def test_each_number_of_pairs_begins_with_the_model_that_has_read(monkeypatch):
     assert seen == [*((n, pairs.TUNING, False) for n in pairs.NUMBERS), (200, pairs.AS_LONG, False)]
 
 
+@pytest.mark.slow
 def test_who_copies_reads_the_same_texts_and_nothing_is_hidden():
     spoiled, words = recipe.spoiled(recipe.texts("shuffled", 3), 3), recipe.tokenizer()
     rows = pairs.copies("shuffled", 3)
@@ -57,6 +58,7 @@ def test_copying_is_tuned_anew_for_each_number_of_pairs(monkeypatch):
     assert [n for _, n in seen] == list(pairs.NUMBERS) and one not in [other for other, _ in seen]
 
 
+@pytest.mark.slow
 def test_who_reads_for_longer_reads_each_text_spoiled_anew(monkeypatch):
     seen = []
     monkeypatch.setattr(pairs, "LONG", 2)
@@ -76,6 +78,7 @@ def test_who_reads_for_longer_reads_each_text_spoiled_anew(monkeypatch):
     assert all(set(target) & set(recipe.tokenizer().encode(recipe.SENTINELS).tolist()) for _, target in spans)
 
 
+@pytest.mark.slow
 def test_worth_is_that_of_what_was_said():
     wanted = recipe.tests()[:20]
     said = [pair.target for pair in wanted]
@@ -143,6 +146,7 @@ def test_a_date_goes_by_english_in_two_steps(monkeypatch):
 # --- tasks
 
 
+@pytest.mark.slow
 def test_a_task_is_told_by_its_prefix():
     """asked: one sentence as four tasks; the base forms are its content; the answers of `in order` are two."""
     for split in tasks.SIZES:

@@ -67,6 +67,7 @@ def test_each_noise_does_what_it_is_called(few_texts, noise):
     assert same == len(rows) if noise == "none" else same < len(rows)
 
 
+@pytest.mark.slow
 def test_every_noise_is_read_in_as_many_words_a_step(monkeypatch, few_texts):
     """one_noise: the batch is as much smaller as its texts are longer; the same tuning follows."""
     seen = []
@@ -100,6 +101,7 @@ def test_the_noises_of_the_paper_are_those_that_are_asked():
 # --- beams
 
 
+@pytest.mark.slow
 def test_a_beam_is_judged_at_each_width_and_penalty(monkeypatch, few_texts):
     """by_width: greedy once, each wider beam with each penalty; the wider finds what is at least as probable."""
     _, words = few_texts
@@ -136,6 +138,7 @@ def test_a_scene_is_cut_into_what_is_spoken_and_what_is_told_of_the_stage():
     assert scene.speakers == ["PUCK", "FAIRY"] and scene.spoken == ["how", "now", "spirit", "o'er-run"]
 
 
+@pytest.mark.slow
 def test_no_summary_holds_a_word_of_the_last_lines():
     """Scene.before, random_lines: whole lines, all of them before the reference."""
     draw = random.Random(0)

@@ -46,6 +46,7 @@ def test_a_spoiled_text_names_its_language_and_can_be_made_whole(noise):
     assert 0.25 < hidden < 0.35
 
 
+@pytest.mark.slow
 def test_few_steps_teach_few_pairs():
     """tuned, translated: three pairs are learned by heart, and asked for in French."""
     one, known = recipe.model(0), recipe.pairs()[:3]
@@ -55,6 +56,7 @@ def test_few_steps_teach_few_pairs():
     assert recipe.asked(known[0])[0] == ["<2fr>", *known[0].source]
 
 
+@pytest.mark.slow
 def test_a_few_steps_of_reading_lower_the_loss():
     one = recipe.model(0)
     history = recipe.taught(one, recipe.spoiled(recipe.texts()[:50], 0), seed=0, steps=40)
@@ -73,6 +75,7 @@ def test_the_nearest_pair_shares_most_words():
     assert recipe.nearest(known, asked) == [["B"], ["A"], ["C"]]
 
 
+@pytest.mark.slow
 def test_the_stored_recipe_is_trained_for_a_few_steps(monkeypatch):
     """ReaderRecipe: what it gives is what `stored` keeps, and the model can be made again from a record."""
     monkeypatch.setattr(recipe, "TESTS", 4)

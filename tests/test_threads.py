@@ -67,6 +67,7 @@ def test_what_does_not_fit_is_refused_in_words():
         in_hull(np.ones((4, 8)), [0.5, 0.5], SOURCE)
 
 
+@pytest.mark.slow
 def test_a_move_is_quick():
     rng = np.random.default_rng(2)
     words = [f"word{k}" for k in range(12)]

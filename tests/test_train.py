@@ -161,6 +161,7 @@ def spoilt(number, what, poison):
     return loss_fn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "poison"), [("loss", math.nan), ("loss", math.inf), ("gradient", None)])
 @pytest.mark.parametrize("number", [0, 1, 99, 100, 137, 149])
 def test_a_step_that_is_not_finite_stops_in_words_with_the_weights_before_it(reading, what, poison, number):
@@ -174,6 +175,7 @@ def test_a_step_that_is_not_finite_stops_in_words_with_the_weights_before_it(rea
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_reading_in_blocks_sees_and_does_what_reading_each_step_does(monkeypatch):
     model, history = run(230)
     monkeypatch.setattr("course_lib.train.loop._reading_is_free", lambda device: False)
@@ -197,6 +199,7 @@ class Reads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.slow
 def test_no_step_reads_a_number_from_a_device_that_must_be_waited_for(monkeypatch):
     looks, read = [], []
     with Reads() as free:

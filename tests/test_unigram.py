@@ -201,6 +201,7 @@ def test_a_loss_is_what_a_likelihood_falls_by_when_others_write_the_piece():
     assert losses({"xy": 1}, {"xy": math.log(0.5), "x": math.log(0.5)}) == {"xy": math.inf}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_what_a_loss_says_is_near_what_a_likelihood_loses(seed):
     """On lines of plays: a piece is taken out for good, EM makes a step with the others, and the order is the same."""
@@ -235,6 +236,7 @@ def test_pruning_keeps_the_characters_and_the_dearest_pieces():
         prune(words, HUG, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0, 0.5, 1.0, 3])
 def test_samples_are_as_frequent_as_they_are_probable(alpha):
     """sample: p(x)^alpha / Z over all segmentations, by a chi-squared of the counts of 3,000 draws."""

@@ -206,6 +206,7 @@ def test_one_image_has_the_answer_that_it_has_among_others():
     assert_close(torch.cat([m(one) for one in images.split(1)]), m(images), atol=1e-12, rtol=0)
 
 
+@pytest.mark.slow
 def test_it_learns_images_by_heart():
     torch.manual_seed(0)
     m, images, labels = ViT(ViTConfig(8, 4, 4, 16, 2, 2, channels=1)), torch.rand(16, 1, 8, 8), torch.arange(16) % 4
@@ -233,6 +234,7 @@ def test_it_begins_as_the_papers_code_does():
     assert {part.eps for part in m.modules() if hasattr(part, "eps")} == {1e-6}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_formula_counts_the_model(name):
     """parameter_count: beside the model itself, on a device that keeps no numbers."""

@@ -159,6 +159,7 @@ def test_every_weight_learns():
     assert all(weight.grad is not None and weight.grad.abs().max() > 0 for weight in model.parameters())
 
 
+@pytest.mark.slow
 def test_it_learns_to_tell_two_images_apart():
     torch.manual_seed(0)
     model = VQVAE(4, 2, 4, 1)

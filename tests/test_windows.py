@@ -287,6 +287,7 @@ def test_a_block_is_hugging_faces_layer(seed, dtype):
 # --- it trains, and bad input
 
 
+@pytest.mark.slow
 def test_a_shift_lets_a_place_copy_from_the_next_window():
     """Column 2 is to say what stands in column 1, of another window: without the shift it cannot know."""
     errors = {}

@@ -159,6 +159,7 @@ def test_a_generator_repeats_the_draws_and_nothing_else_is_drawn():
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_codes_come_as_often_as_softmax_says(temperature):
     """The first code and, behind each first one, the second, over 20,000 draws: chi-square with K - 1 = 3 each."""

@@ -124,6 +124,7 @@ def test_every_weight_of_the_vq_vae_is_stepped_once():
     assert [group["matrices"] for group in groups] == [True, False] and {group["rounds"] for group in groups} == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "at"),
     [
@@ -472,6 +473,7 @@ def test_letters_survive_the_stored_codes(codes_model):
     assert errors[-1] < 0.1 * errors[0]
 
 
+@pytest.mark.slow
 def test_the_stored_drawer_has_learned_its_codes(codes_model):
     """letters_drawer: as surprised by letters of new names as its record says; a learned letter is drawn as itself."""
     (model, record), known = load("letters_drawer"), some(named("test"), slice(None, None, 7))

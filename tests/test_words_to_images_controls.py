@@ -24,6 +24,7 @@ def test_the_list_of_patches_has_white_and_63_others():
     assert (patches[1:].amax(dim=1) > 0).all() and 0 <= patches.min() <= patches.max() <= 1
 
 
+@pytest.mark.slow
 def test_patches_are_pasted_in_their_places():
     codes = torch.randint(N_CODES, (3, 64), generator=torch.Generator().manual_seed(0))
     images = controls.pasted_patches(codes)
@@ -66,6 +67,7 @@ def test_who_picks_by_another_name_sees_no_name_that_was_asked_for(monkeypatch):
     assert told[:2] == [asked, asked] and told[2] == told[3] == asked[3:] + asked[:3]
 
 
+@pytest.mark.slow
 def test_patches_drawn_judges_what_is_pasted(monkeypatch):
     """With the true patches written, nearly all letters are still themselves; the GPT alone is left out."""
     monkeypatch.setattr(controls, "written", lambda model, rows: next(rows))

@@ -103,6 +103,7 @@ def test_without_a_way_back_the_picture_tells_the_encoder_nothing(tiny):
     assert not torch.allclose(ours[name], alone[name], rtol=1e-3, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", experiments.WAYS)
 def test_each_way_changes_one_thing(tiny, monkeypatch, way):
     """quantised: the loss; or codes that begin anywhere and stay; the weights and the rest are those of the seed."""
@@ -278,6 +279,7 @@ def test_the_best_drawing_by_who_picks(tiny, monkeypatch, codes_model):
 # --- who draws otherwise
 
 
+@pytest.mark.slow
 def test_a_painter_paints_the_mean_of_what_a_name_may_mean(monkeypatch):
     """Painter, painter: (B, 1, 32, 32); of two images of one name, half of each."""
     monkeypatch.setattr(experiments, "LAYERS", 1)
