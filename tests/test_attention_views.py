@@ -95,6 +95,7 @@ def every_view(tokens=WORDS):
 # --- what is shown is what was handed in
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", [head_view, model_view])
 def test_a_frame_holds_the_weights_and_the_tokens(view):
     given = random_maps(layers=3)
@@ -139,6 +140,7 @@ def test_a_neuron_view_takes_the_softmax_of_what_it_shows():
     assert params(neuron_view(queries, keys, WORDS))["bidirectional"] is True
 
 
+@pytest.mark.slow
 def test_queries_of_one_text_meet_keys_of_another():
     shown = params(neuron_view(random_vectors(length=3), random_vectors(length=5), "abc", WORDS))["attention"]["all"]
     assert (shown["left_text"], shown["right_text"]) == (["a", "b", "c"], WORDS)
@@ -368,6 +370,7 @@ def test_names_in_a_heat_map_do_not_overlap(size):
     assert width < 13 and height < 13
 
 
+@pytest.mark.slow
 def test_a_heat_map_draws_unruly_tokens_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

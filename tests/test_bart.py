@@ -53,6 +53,7 @@ def a_bart(dtype=torch.float64, **sizes):
 # --- beside Hugging Face's
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("seed", range(6))
 def test_it_gives_their_logits(dtype, seed):
@@ -157,6 +158,7 @@ def test_it_begins_small():
             assert 0.015 < part.std() < 0.025, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "millions"), [("base", 139), ("large", 406)])
 def test_published_sizes(size, millions):
     """BART_PUBLISHED: on the meta device; more than a BERT of as many layers.

@@ -258,6 +258,7 @@ def test_it_begins_as_bert():
     assert (layer.bias == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PUBLISHED, *SMALL], ids=str)
 def test_the_formula_counts_the_model(name):
     """parameter_count: beside the model itself, on a device that keeps no numbers."""

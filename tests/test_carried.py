@@ -27,6 +27,7 @@ def test_each_part_has_its_colour_and_both_are_darker_than_either():
     assert mixed(full, full).sum() < min(sum(to_rgb(LANE)), sum(to_rgb(SIDE)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0, 7, 24])
 def test_what_comes_after_the_step_is_blank(step):
     figure = carried({"b = 0": parts(), "b = 4": parts()}, "A" * 25, step)

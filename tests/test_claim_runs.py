@@ -100,6 +100,7 @@ def test_an_interrupt_starts_no_more(course, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("Stopped.") and "59" not in made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [["nowhere.ipynb"], ["--cpu", "avx9"]])
 def test_a_wrong_name_is_said_in_one_sentence(wrong, capsys):
     assert claims.main(wrong) == 2

@@ -16,6 +16,7 @@ def close_figures():
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_distance_is_counted_back_from_the_output():
     """reach_plot: the output's own place is at distance 0, each one before it a place further."""
     ax = reach_plot({"a": [1e-3, 1e-2, 1e-1], "b": torch.tensor([0.5, 2.0])}, title="t")
@@ -87,6 +88,7 @@ def test_places_that_are_numbers_lie_along_an_axis():
     picture(ax, "x")
 
 
+@pytest.mark.slow
 def test_curves_of_many_runs_are_a_mean_and_a_band():
     """curves_plot: the mean over runs place by place, the band from the least to the largest."""
     ax = curves_plot([1, 2], {"a": [[1, 2], [3, 6]]}, live={"a": [2, 5]}, xlabel="x", ylabel="y")

@@ -291,6 +291,7 @@ def test_no_sentence_stands_twice_and_every_length_comes_equally_often():
 # Loading
 
 
+@pytest.mark.slow
 def test_load_gives_the_pairs_with_their_text():
     sizes = {"train": 300, "test": 20}
     loaded = dates.load("en", "fa", n_dates=(2, 3), sizes=sizes, seed=5)
@@ -305,6 +306,7 @@ def test_load_gives_the_pairs_with_their_text():
             assert row["n_dates"] == sum(bool(re.fullmatch(r"\d{4}", token)) for token in pair.source) in (2, 3)
 
 
+@pytest.mark.slow
 def test_links_point_at_tokens():
     for target in dates.SHOWN:
         for pair in dates.pairs("validation", "en", target, (1, 8), 200, style="words"):
@@ -320,6 +322,7 @@ def test_what_a_caller_does_to_the_pairs_stays_with_the_caller():
     assert dates.pairs("test", size=5) == before
 
 
+@pytest.mark.slow
 def test_pairs_need_no_heavy_import():
     code = "import sys; from course_lib.data import dates; assert 'babel' not in sys.modules; dates.pairs('test'); "
     code += "print({'datasets', 'torch', 'numpy', 'num2words', 'pandas'} & set(sys.modules))"

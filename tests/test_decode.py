@@ -88,6 +88,7 @@ def test_a_wide_beam_is_exhaustive_search(seed, length_penalty, vocab, max_len):
     assert model.n_steps <= max_len
 
 
+@pytest.mark.slow
 def test_length_penalty_chooses_longer_sentences():
     def words_written(length_penalty):
         found = [

@@ -213,6 +213,7 @@ def test_it_writes_what_hugging_faces_writes():
         assert row[: len(wanted)] == wanted  # theirs stops at an end of text that it has by default
 
 
+@pytest.mark.slow
 def test_it_learns():
     """DecoderConfig, decoder_block: a text of 24 tokens is learnt by heart, which cannot fail."""
     torch.manual_seed(0)

@@ -60,6 +60,7 @@ def hugging_faces(seed, **config):
     return shaken(DetrForObjectDetection(DetrConfig(**(sizes | config)))).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_hugging_faces(seed, monkeypatch):
     """DETR, DETR.forward, PlacedBlock: logits, boxes and gradients, backbone and all, for drawn sizes."""

@@ -156,6 +156,7 @@ def pieces(path):
     return [Rect(min(a[0], b[0]), min(a[1], b[1]), max(a[0], b[0]), max(a[1], b[1])) for a, b in pairwise(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", EVERY)
 def test_boxes_stand_apart_and_lines_keep_off_them(figure):
     layout, arrows = figure()
@@ -211,6 +212,7 @@ def test_text_stays_in_its_box_and_the_drawing_in_its_figure(figure, monkeypatch
     assert {text.get_fontsize() for text in ax.texts} <= {TEXT, NOTE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES)
 def test_a_figure_of_a_lesson_is_readable_on_a_slide(figure):
     ax = draw(*figure())

@@ -326,6 +326,7 @@ def test_what_is_no_number_is_no_number(answer):
     assert verdict.kind == "wrong" and "Answer with one number" in verdict.message, verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "letters", "line"),
     [("my_lstm_step", "ifog", "i, f, o, g = ("), ("my_gru_step", "rzn", "r_{}, z_{}, n_{} = (")],

@@ -61,6 +61,7 @@ NEARLY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"), NEARLY, ids=[f"{n}: {old} -> {new}" for n, old, new, _ in NEARLY]
 )
@@ -85,6 +86,7 @@ A_LITTLE_MORE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "old", "new"), A_LITTLE_MORE, ids=[name for name, *_ in A_LITTLE_MORE])
 def test_a_millionth_against_a_division_by_zero_passes(name, old, new):
     for little in (1e-6, 1e-8):

@@ -90,6 +90,7 @@ def test_losses_are_told_what_they_say():
     assert_close(facts.pair_loss(model, batch), F.cross_entropy(scores, batch.right))
 
 
+@pytest.mark.slow
 def test_a_few_steps_lower_the_loss():
     """taught: it trains; with labelled pairs the search is learned; untrained it finds what chance finds."""
     torch.manual_seed(0)

@@ -106,6 +106,7 @@ def test_knobs_on_extreme_logits():
     assert half.dtype == torch.float32 and (half.sum(dim=-1) - 1).abs().max() < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [np.int64, np.uint8, np.int8, torch.tensor])
 def test_whole_numbers_may_be_numpys_or_a_tensors(whole):
     """keep_top_k, next_probs, generate: whatever Python takes for one."""
@@ -129,6 +130,7 @@ def test_knobs_may_be_numbers_of_numpys():
 # --- what is written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", [True, False], ids=["cache", "none"])
 def test_a_prompt_in_a_batch_is_continued_as_alone(cache):
     """generate: prompts of unlike lengths, together and each alone, by the model's own argmax."""
@@ -157,6 +159,7 @@ def test_a_stop_token_ends_its_row_and_no_other():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [(), (4, 7)], ids=["through", "stop"])
 @pytest.mark.parametrize("cache", [True, False], ids=["cache", "none"])
 def test_a_text_longer_than_the_model_reads_slides_and_says_so(cache, stop):

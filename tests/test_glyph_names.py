@@ -7,6 +7,7 @@ from course_lib.data import glyphs
 from course_lib.data.glyph_names import PARTS, Named, batches, hits, learned_names, named, names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_holds_what_its_splits_say(part):
     """named, names: own is the row's name, right are all names of equal images in the face."""

@@ -24,6 +24,7 @@ def rows():
     return every_glyph()[1]
 
 
+@pytest.mark.slow
 def test_counts_and_checksum_are_pinned():
     assert {split: len(glyphs.letters(faces=split)[1]) for split in SPLITS} == {
         "train": 11686, "validation": 1018, "test": 5484,
@@ -73,6 +74,7 @@ def test_rows_say_what_unicode_says():
         assert unicodedata.category(row.sign) in {"SMALL": ("Ll",), "CAPITAL": ("Lu", "Lt")}[row.case], row
 
 
+@pytest.mark.slow
 def test_no_image_is_in_two_faces_and_look_alikes_know_of_each_other():
     faces, names = {}, {}
     for image, row in zip(images(), rows(), strict=True):
@@ -98,6 +100,7 @@ def test_the_split_by_name_shares_no_image_and_a_new_name_is_made_of_known_parts
     assert Counter(sides.values())["test"] > 200
 
 
+@pytest.mark.slow
 def test_the_two_splits_together_hold_every_image_once():
     parts = [glyphs.glyphs(faces, names)[1] for faces in SPLITS for names in SPLITS]
     assert sum(map(len, parts)) == len(rows()) and len({(row.face, row.sign) for part in parts for row in part}) == len(

@@ -44,6 +44,7 @@ def test_the_draws_are_pinned():
     assert grammar.checksum() == "00def64e731a6b4075277137a54f7f933c27defa347c85f0b85b96164914e118"
 
 
+@pytest.mark.slow
 def test_a_draw_is_a_function_of_its_seed_and_fewer_are_the_first_of_more():
     assert grammar.pairs("test", 40) == grammar.pairs("test", 60)[:40]
     other = grammar.pairs("test", 40, seed=1)
@@ -54,6 +55,7 @@ def test_a_draw_is_a_function_of_its_seed_and_fewer_are_the_first_of_more():
     assert grammar.pairs("test", 40, seed=1) == other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [5, 8, 20, 40])
 def test_a_sentence_has_five_words_to_the_most_that_are_asked_for(most):
     lengths = [len(pair.source) for pair in grammar.pairs("train", 200, most)]
@@ -158,6 +160,7 @@ def test_no_sentence_is_in_two_splits_not_even_with_other_names_and_numbers_nor_
     assert not seen["validation"] & seen["test"]
 
 
+@pytest.mark.slow
 def test_the_split_hangs_on_nouns_adjectives_and_verbs_alone():
     rng = Random(3)
     words = grammar.grammar().prepared.words

@@ -199,6 +199,7 @@ made read wrote understood drew broke lost forgot wore took stole threw drove bu
 brought sent spoke said thought stopped travelled preferred""".split()
 
 
+@pytest.mark.slow
 def test_english_pasts_that_follow_no_rule_are_listed():
     english = grammar.grammar().vocabulary()[0]
     heads = [word.english[0].split("/") for word in grammar.grammar().prepared.words["Verb"]]
@@ -601,12 +602,14 @@ def test_the_parser_refuses_wrong_french(text):
     assert not accepted(text)
 
 
+@pytest.mark.slow
 def test_five_hundred_sentences_drawn_at_random_are_french():
     rng = Random(20)
     drawn = [grammar.generate(rng, 40).pair for _ in range(500)]
     assert [grammar.join(pair.target) for pair in drawn if not Parser(pair.target).accepts()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern, wrong", [
     (r"\b(le|un|ce) (?=chien|cheval|livre|garçon|roi|train)", {"le": "la ", "un": "une ", "ce": "cette "}),
     (r"\b(la|une|cette) (?=fille|femme|maison|lettre|voiture)", {"la": "le ", "une": "un ", "cette": "ce "}),
@@ -712,6 +715,7 @@ def test_wrong_english_is_seen(text):
     assert list(wrong_english(text.split()))
 
 
+@pytest.mark.slow
 def test_five_hundred_sentences_drawn_at_random_are_english():
     rng = Random(22)
     drawn = [grammar.generate(rng, 40).pair.source for _ in range(500)]

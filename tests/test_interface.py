@@ -157,6 +157,7 @@ def test_tokenize_refuses_what_is_no_text(nonsense):
 # Splitting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_no_near_duplicate_is_on_two_sides(side):
     seen = {split: {bare(getattr(row, side)) for row in interface.rows(split)} for split in SPLITS}
@@ -219,6 +220,7 @@ def test_what_a_caller_does_to_the_rows_stays_with_the_caller():
     assert interface.rows("test")[0].source_tokens and interface.pairs("test")[0].source
 
 
+@pytest.mark.slow
 def test_pairs_need_no_heavy_import():
     heavy = {"datasets", "torch", "numpy", "jupyterlab_language_pack_fr_FR"}
     code = "import sys; from course_lib.data import interface; interface.pairs('train'); "

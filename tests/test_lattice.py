@@ -65,6 +65,7 @@ def test_a_longer_piece_is_higher_than_the_pieces_in_it():
         assert all(high > low for c, d, low in found if a <= c and d <= b and (a, b) != (c, d))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "share"),
     [("▁unhappiness", 0.3), ("▁γλώσσες", 0.6), ("▁международный", 0.3), ("▁everything", 1), ("x" * 24, 0)],

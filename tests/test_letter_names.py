@@ -62,6 +62,7 @@ def test_the_splits_share_no_name_no_image_and_are_all_together():
     assert not images[0] & images[1] and not images[0] & images[2] and not images[1] & images[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [*SPLITS, None])
 def test_rows_images_and_names_belong_together(split):
     """Every image is that of `glyphs`, in all sixteen typefaces; a text is asked for by one image alone."""

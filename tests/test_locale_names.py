@@ -63,6 +63,7 @@ def test_languages_are_called_as_cldr_calls_them():
         assert language.name == Locale(code).english_name
 
 
+@pytest.mark.slow
 def test_entry_i_names_the_same_thing_in_every_language():
     """names: CLDR's own name of the item's code, without marks of direction, in every language, at the same place."""
     from babel import Locale
@@ -205,6 +206,7 @@ def test_without_babel_it_is_said_in_a_sentence(monkeypatch):
         names("en")
 
 
+@pytest.mark.slow
 def test_the_card_states_what_the_names_hold():
     text = " ".join(locale_names.card().split())
     assert f"{len(EVERY):,} things" in text and "32 languages of 16 scripts" in text

@@ -284,6 +284,7 @@ def test_all_readers_of_pairs_are_trained_alike(asked, monkeypatch, kind):
     assert not same(parts(recipe.KeyReader(kind)), parts(model))
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_reader(asked):
     assert same(parts(recipe.key_reader(3, "linear")), parts(recipe.key_reader(3, "linear")))
     assert not same(parts(recipe.key_reader(3, "linear")), parts(recipe.key_reader(4, "linear")))
@@ -375,6 +376,7 @@ def test_streams_begin_elsewhere_by_seed(small):
     assert one[0].equal(other[0, :64])  # one seed begins in one place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes",
     [{}, {"memory": 64}, {"segment": 128}, {"relative": False}, {"memory": 64, "relative": False}, {"window": 16}],

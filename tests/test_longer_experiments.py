@@ -190,6 +190,7 @@ def test_rows_need_plays_that_are_longer(monkeypatch, n):
         experiments.asked.__wrapped__()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{}, {"relative": False}])
 @pytest.mark.parametrize(("segment", "memory"), [(64, 0), (64, 64), (64, 128), (128, 0)])
 def test_bits_are_those_of_a_text_that_is_read_through(tiny, monkeypatch, segment, memory, sizes):
@@ -203,6 +204,7 @@ def test_bits_are_those_of_a_text_that_is_read_through(tiny, monkeypatch, segmen
         assert mean(bits) == pytest.approx(bits_per_character(model, row, 1, segment), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("segment", [64, 128])
 def test_bits_without_a_memory_are_those_of_each_segment(tiny, segment):
     """bits_each: -log2 p of each character by hand, from the 129th on; another segment gives other bits."""
@@ -211,6 +213,7 @@ def test_bits_without_a_memory_are_those_of_each_segment(tiny, segment):
     assert not torch.allclose(experiments.bits_each(model, 32), by_hand(model, segment)[:, 128:])
 
 
+@pytest.mark.slow
 def test_a_window_of_64_looks_no_farther_than_a_segment(tiny):
     """bits_each: with a memory and a window of 64 each layer sees 64 characters, as one long read under it does."""
     model = reader()
@@ -244,6 +247,7 @@ def test_how_it_was_trained_does_not_change_how_it_reads(tiny):
         assert same(found[0][kind], found[1][kind]) and same(found[0][kind], found[2][kind])
 
 
+@pytest.mark.slow
 def test_ways_to_read_by_hand(tiny):
     """read_so: each way gives another number, and what its name says: alone, and with other turns."""
     model = reader()
@@ -271,6 +275,7 @@ def test_only_test_plays_are_judged(tiny, monkeypatch):
     assert {*read} == {"test"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{}, {"relative": False}])
 def test_bits_by_place_by_hand(tiny, sizes):
     """read_so: the mean of each place over rows and segments, and the mean of all places is the mean of all."""
@@ -337,6 +342,7 @@ def test_no_length_costs_nothing(tiny, monkeypatch):
     assert experiments.cost(0) == {name: {} for name in LOOKS}
 
 
+@pytest.mark.slow
 def test_a_training_step_is_measured(tiny, monkeypatch):
     """pace: seconds of a step of each reader of pairs and of plays, and of reversible layers in both ways."""
     in_turns = experiments.in_turns
@@ -396,6 +402,7 @@ def test_each_part_is_computed_back_once(keep, times):
 # --- what a record holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["full", "buckets, 2 rounds", "window of 16, 4 layers"])
 def test_keys_give_plain_numbers(tiny, kind):
     """keys, answers: the share that is right by the number of pairs, after as many steps for each kind."""
@@ -470,6 +477,7 @@ def test_one_thing_is_otherwise(tiny, how, told):
     assert {*controls.OTHERWISE} == {one["how"] for one in controls.with_memory.variants}
 
 
+@pytest.mark.slow
 def test_the_memory_is_dropped_in_about_half():
     """Forgetful: each call reads with what the last one left, or with nothing; the loss is `TruncatedBPTT`'s."""
     given, left = [], []

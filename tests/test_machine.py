@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 
 from course_lib.lesson.machine import describe, minutes_here, speed
@@ -11,6 +12,7 @@ def test_describe_names_what_a_student_must_know():
     assert list(describe()) == ["Python", "PyTorch", "device", "CPU cores", "memory"] and all(describe().values())
 
 
+@pytest.mark.slow
 def test_speed_measures_and_leaves_threads_and_random_numbers_alone():
     torch.manual_seed(0)
     threads, state = torch.get_num_threads(), torch.get_rng_state()

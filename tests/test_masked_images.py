@@ -43,6 +43,7 @@ def few(monkeypatch):
 # --- what is read
 
 
+@pytest.mark.slow
 def test_no_image_of_a_judged_face_is_painted():
     """unlabelled: every sign of the training faces, and no image that a validation or test face has, dot for dot."""
     images, rows = recipe.unlabelled(), glyphs.glyphs(faces="train")[1]
@@ -72,6 +73,7 @@ def test_each_image_is_read_once_a_round_and_there_is_nothing_else(few):
 # --- painting
 
 
+@pytest.mark.slow
 def test_painting_needs_no_label(few, monkeypatch):
     """painted: without any function that knows labels, each image is read, and other patches of it each time."""
     model = recipe.painter(0)
@@ -91,6 +93,7 @@ def test_painting_needs_no_label(few, monkeypatch):
     assert sum(drawn[0][image] == drawn[1][image] for image in drawn[0]) < 0.05 * ROUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden, n", [(0.25, 12), (0.75, 4), (0.875, 2), (1.0, 1), (0.0, 15)])
 def test_as_many_patches_are_hidden_as_was_asked_for(few, hidden, n):
     model = recipe.painter(0)
@@ -113,6 +116,7 @@ def test_images_are_changed_before_they_are_looked_at(few):
     assert all(after.equal(1 - before) for before, (after, _) in zip(asked, given, strict=True))
 
 
+@pytest.mark.slow
 def test_a_seed_draws_weights_batches_and_patches(few):
     def run(seed):
         model = recipe.painter(seed)

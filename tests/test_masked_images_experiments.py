@@ -104,6 +104,7 @@ def test_names_are_learned_from_the_weights_handed_over_and_leave_them_alone(tin
     assert not model.vit.state_dict()["embed.project.weight"].equal(before["embed.project.weight"])
 
 
+@pytest.mark.slow
 def test_both_starts_have_as_many_steps_with_the_same_names(tiny, monkeypatch):
     """few_names, few_names_disorder: one change each."""
     told, painters = [], []
@@ -201,6 +202,7 @@ def test_few_names_gives_plain_numbers(quick, start):
     whole(experiments.few_names(0, start=start))
 
 
+@pytest.mark.slow
 def test_names_after_disorder_give_plain_numbers(quick):
     whole(experiments.few_names_disorder(0))
 

@@ -182,6 +182,7 @@ def test_a_memory_is_read_once():
     assert torch.equal(layer(x, torch.zeros_like(memory), cache=cache), first)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # which torch.func.hessian calls
 @pytest.mark.parametrize(
     "sizes",

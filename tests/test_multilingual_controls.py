@@ -1,5 +1,6 @@
 """Lesson 14's controls: marks of their own, places that begin later, fake English of the grammar's sentences."""
 
+import pytest
 import torch
 
 from course_lib.bert.xlm import XLM
@@ -29,6 +30,7 @@ def test_sentences_of_the_second_language_begin_three_places_on():
     )
 
 
+@pytest.mark.slow
 def test_each_control_trains_as_long_as_what_it_is_compared_with(monkeypatch):
     """places_later, marks_apart, fake_of_the_grammar: steps, both languages apart, the model that is trained."""
     seen = []

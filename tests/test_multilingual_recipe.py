@@ -214,6 +214,7 @@ def test_the_loss_is_that_of_the_hidden_words_alone():
     assert_close(recipe.loss(one, batch).detach(), torch.stack(wanted).mean())
 
 
+@pytest.mark.slow
 def test_a_few_steps_lower_the_loss():
     """taught: three sentences of each language are learned by heart."""
     texts = [[recipe.in_language(one, n) for one in ((1, 2, 3), (4, 5, 6), (7, 8, 9))] for n in (0, 1)]
@@ -246,6 +247,7 @@ def test_the_rate_rises_and_falls():
 # --- what is found
 
 
+@pytest.mark.slow
 def test_twins_are_found_where_both_languages_have_the_same_vectors():
     """saliency: twins, word_twins: by a table made by hand all are found; by one that is moved by a word, none."""
     right = speaks_both(recipe.model(0))

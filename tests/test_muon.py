@@ -137,6 +137,7 @@ def test_split_takes_the_matrices_inside_the_blocks_and_nothing_twice():
     assert len(split(model)[1]["params"]) == len(rest["params"]) - 1
 
 
+@pytest.mark.slow
 def test_learns_by_heart():
     model = toy(torch.float32)
     losses = train(model, Muon(split(model), lr=0.05), 150)

@@ -50,6 +50,7 @@ def test_the_target_is_the_text(name, n):
         assert [str(token) if token != MASK else MASK for token in source] == words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_masking_and_deletion_fall_on_each_token_alike(share):
     """token_masking, token_deletion: what stays is in its place, or in order; as many are gone as share says."""

@@ -68,6 +68,7 @@ def test_with_a_causal_mask_nothing_comes_from_the_future():
     torch.testing.assert_close(model(ids, mask)[:, :6], model(later, mask)[:, :6], rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_it_learns_a_batch_by_heart():
     torch.manual_seed(0)
     model = OrderModel(N_TOKENS, N_SYMBOLS, 32, turn=rotate)

@@ -81,6 +81,7 @@ def test_lines_leave_out_what_cannot_be_drawn():
     picture(lines([1, 2], {"pair of numbers": (3.0, 4.0)}, xlabel="x", ylabel="y"), "a tuple of two numbers is a curve")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("matrix", [np.zeros((1, 1)), np.eye(4), -np.eye(3), np.full((2, 5), np.nan), np.ones(3)])
 @pytest.mark.parametrize("signed", [True, False])
 def test_heatmap_of_anything(matrix, signed):
@@ -120,6 +121,7 @@ def labels(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
+@pytest.mark.slow
 def test_an_alignment_by_eye():
     ax = alignment(WEIGHTS, ENGLISH, FRENCH, gold=GOLD, title="t")
     assert (labels(ax.xaxis), labels(ax.yaxis)) == (ENGLISH, FRENCH)
@@ -133,6 +135,7 @@ def test_an_alignment_by_eye():
     assert alignment(WEIGHTS, ENGLISH, FRENCH).get_legend() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right_to_left", "source", "target"),
     [
@@ -155,6 +158,7 @@ def test_a_sentence_from_right_to_left_is_laid_out_so(right_to_left, source, tar
     assert above.x0 < x < above.x1, "the cell of a link stands under its source token"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_every_script_is_drawn_without_a_warning(script, side):
@@ -199,6 +203,7 @@ def test_an_alignment_refuses_what_it_cannot_draw(change, sentence):
         alignment(**({"weights": WEIGHTS, "source": ENGLISH, "target": FRENCH} | change))
 
 
+@pytest.mark.slow
 def test_an_alignment_draws_into_axes_that_are_handed_in():
     figure, both = plt.subplots(1, 2)
     assert [alignment(WEIGHTS, ENGLISH, FRENCH, ax, gold=GOLD) for ax in both] == list(both)

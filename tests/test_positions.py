@@ -58,6 +58,7 @@ def test_a_row_far_away_is_as_exact_as_the_first(dtype, tolerance):
     assert_close(table[-1].double(), exact, atol=tolerance, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d_model", [2, 16, 64])
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-10), (torch.float32, 1e-4)])
 def test_a_step_of_k_is_one_linear_map_solved_from_the_table_alone(d_model, dtype, tolerance):

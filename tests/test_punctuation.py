@@ -68,6 +68,7 @@ def test_what_was_put_together_is_found_again():
 # --- the speeches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS)
 def test_speeches_are_of_their_lengths(split):
     """rows: from `SHORTEST` to `LONGEST` words, a mark for each; no direction, no bracket; a list of one's own."""
@@ -79,6 +80,7 @@ def test_speeches_are_of_their_lengths(split):
     assert rows(split) == rows(split) != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS)
 def test_they_are_the_speeches_of_the_plays_in_reading_order(split):
     """rows: beside a reading that is written out; so the scenes of the splits are those of the plays, none in two."""

@@ -281,6 +281,7 @@ def test_bad_input_is_refused_in_words(wrong, error, words):
         wrong()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision_counts_beyond_what_it_holds(half):
     """Quantiser: 5,000 vectors at one code of four; the others die as they do in single precision."""

@@ -20,6 +20,7 @@ def test_every_lesson_with_experiments_has_a_record_and_no_other_has():
     assert {part for lesson in LISTED for part in record.parts(lesson.slug)} == RECORDED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slug", sorted(RECORDED - BEGUN))
 def test_a_record_is_whole_and_of_the_code_of_today(slug):
     """What fails here is run by `make experiments`; after a change of names alone its --confirm is enough."""

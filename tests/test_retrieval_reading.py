@@ -154,6 +154,7 @@ def test_a_question_of_ones_own(how):
     assert asked.answer in (said if how == "sum of five" else said[:1])
 
 
+@pytest.mark.slow
 def test_the_sum_says_what_is_most_probable_over_the_passages():
     """ask: p(y|x) = sum over z of p(z|x) p(y|x,z), by hand."""
     known = Memory(TEXTS)

@@ -218,6 +218,7 @@ def test_zeros_in_zeros_out():
     assert RNN(3, 4, 2)(torch.zeros(2, 5, 3))[0].abs().max() == 0
 
 
+@pytest.mark.slow
 def test_learns_one_batch_by_heart():
     torch.manual_seed(0)
     rnn, readout = RNN(4, 16), nn.Linear(16, 4)

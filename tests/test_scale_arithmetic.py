@@ -128,6 +128,7 @@ def test_the_state_of_a_training_takes_what_the_formula_says(optimiser, bytes_a_
     assert arithmetic.state_bytes(weights, processes=8) == 2 * weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "name"), [("124m", "GPT-2 small"), ("1558m", "GPT-2")])
 def test_the_sizes_are_those_of_the_papers(size, name):
     config = PUBLISHED[name]

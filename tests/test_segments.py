@@ -77,6 +77,7 @@ def test_it_remembers_the_last_places_that_each_layer_read():
 REACH = [(S, M, L, L * M) for S, M, L in [(3, 3, 1), (3, 3, 2), (3, 3, 3), (2, 4, 2)]] + [(4, 2, 1, 2), (4, 2, 2, 6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("S, M, L, far", REACH)
 def test_how_far_before_a_segment_something_can_come_from(S, M, L, far):
     """SegmentReader: L M places through L layers where the memory holds whole segments.

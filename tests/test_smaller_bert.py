@@ -455,6 +455,7 @@ def kept(few_steps, tmp_path, monkeypatch):
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_run_makes_a_model_that_comes_back(kept, name):
     """LeanRecipe, DiscriminatorRecipe: trained, measured, saved, loaded; the first steps of the whole training."""

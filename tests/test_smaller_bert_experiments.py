@@ -322,6 +322,7 @@ def test_the_places_that_are_asked_by_hand(tiny):
     assert_close(every, replaced_loss(lambda *_: logits, Replaced(ids, replaced)), check_dtype=False)
 
 
+@pytest.mark.slow
 def test_few_places_are_as_many_as_masked_words_ask(tiny, monkeypatch):
     """few_places: the batches of "any piece", asked at 15 of 100 places, whether they were exchanged or not."""
     given = []
@@ -339,6 +340,7 @@ def test_few_places_are_as_many_as_masked_words_ask(tiny, monkeypatch):
     assert abs(among / asked - exchanged / size) < 5 * (0.15 * 0.85 / asked) ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generator", experiments.GENERATORS)
 def test_a_discriminator_is_trained_as_any_other(tiny, generator):
     """discriminator: two layers, the same steps and rate whoever replaces; its own beginning is that of the seed."""
@@ -414,6 +416,7 @@ def test_a_random_teacher_is_as_sharp(tiny):
     assert not same(parts(master), parts(experiments.random_teacher(4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "lesson"), experiments.STARTS)
 def test_each_student_has_its_steps(tiny, monkeypatch, start, lesson):
     """taught_half: fewer steps with a teacher; rate and beginning are the same whoever teaches."""
@@ -443,6 +446,7 @@ def test_a_temperature_of_nothing_is_a_label(tiny, temperature):
 # --- fewer bits
 
 
+@pytest.mark.slow
 def test_all_bits_are_the_model_itself(tiny):
     """few_bits: 32 as `marks_found` of the same model; fewer bits are fewer megabytes; a scale more costs some."""
     found = experiments.few_bits(3)
@@ -560,6 +564,7 @@ def test_masked_runs_differ_in_what_they_say(tiny):
     assert plain(experiments.masked(0), "places", "marks", "bits", "weights")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generator", experiments.TRIED)
 def test_replaced_gives_plain_numbers(tiny, generator):
     found = experiments.replaced(0, generator=generator)

@@ -56,6 +56,7 @@ def test_no_inflection_of_a_word_is_on_another_side(splits):
         assert side[one] == side[other], (one, other)
 
 
+@pytest.mark.slow
 def test_stems_that_differ_stand_on_sides_of_their_own(splits):
     stems = {split: {sounds.stem(row.word) for row in part} for split, part in splits.items()}
     assert not stems["train"] & stems["test"] and not stems["train"] & stems["validation"]
@@ -79,6 +80,7 @@ def test_a_stem_is_shared(stem, words):
     assert {sounds.stem(word) for word in words.split()} == {stem}
 
 
+@pytest.mark.slow
 def test_words_have_the_sounds_that_the_dictionary_lists_first(splits):
     found = {row.word: row.sounds for part in splits.values() for row in part}
     assert found["photograph"] == "F OW1 T AH0 G R AE2 F".split() and found["knight"] == ["N", "AY1", "T"]

@@ -61,6 +61,7 @@ def test_layers_agree_with_torch_in_values_and_gradients(ours_type, theirs_type,
             assert_close(one, other, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ours_type, theirs_type", PAIRS)
 @pytest.mark.parametrize("both", [False, True])
 def test_padding_changes_nothing(ours_type, theirs_type, both):

@@ -281,6 +281,7 @@ def test_a_recipe_without_a_layer_is_a_whole_model(tiny):
     assert record["recipe"]["layer"] is None and record["recipe"]["sizes"] == [8, 32, 2, 1, 0.1]
 
 
+@pytest.mark.slow
 def test_bits_of_subwords_are_said_per_character(tiny):
     """A token's bits times tokens over characters: so models that cut a text differently can be compared."""
     model, record = train("gpt", progress=False)
@@ -341,6 +342,7 @@ def test_a_backwards_recipe_reads_every_text_from_its_end(tiny, monkeypatch):
     assert {part.dtype for part in load_file(path).values()} == {torch.float32}
 
 
+@pytest.mark.slow
 def test_a_card_says_what_a_model_reads_and_which_way(tiny):
     for name in tiny:
         model, record = train(name, steps=1, progress=False)

@@ -120,6 +120,7 @@ def test_a_run_without_the_images_says_how_to_get_them(monkeypatch, tmp_path):
         torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_missing_damaged_and_foreign_files_are_refused_in_words(few):
     with pytest.raises(LookupError, match="no model called 'fashion_mlp'. There are: .*fashion_vit, fashion_conv"):
         load("fashion_mlp")

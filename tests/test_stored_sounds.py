@@ -108,6 +108,7 @@ def test_a_run_makes_a_model_that_comes_back_in_half_precision(few, name):
     assert "of the test words right in every sound" in card
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on(few):
     whole, _ = train("sounds_attention", steps=3, progress=False)
     file = few / "run"

@@ -106,6 +106,7 @@ def test_it_gives_their_logits(kind, seed):
     assert_close(table, theirs_table, atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_writes_what_theirs_writes(kind):
     """Greedy search: the same texts, from a target that begins with padding to the end, 1."""

@@ -88,6 +88,7 @@ def test_worth_is_that_of_what_was_said():
     assert found["exact"] == 0.5 and found["BLEU"] < 100
 
 
+@pytest.mark.slow
 def test_the_nearest_of_more_pairs_is_worth_more():
     found = pairs.nearest_pair(0)
     assert 5 < found["50"]["BLEU"] < found["200"]["BLEU"] < found["1000"]["BLEU"] < 30
@@ -120,6 +121,7 @@ def test_all_languages_say_the_same_dates():
     assert apart[200] == (texts["fr"][0], texts["de"][0])  # round again behind the last
 
 
+@pytest.mark.slow
 def test_shares_tell_right_from_the_wrong_language():
     said = [["jeudi", "5", "avril", "1951"], ["Thursday", ",", "April", "5", ",", "1951"], ["5", "Nisan"], []]
     right = [("fr", said[0]), ("fr", said[0]), ("fr", said[0]), ("fr", said[0])]
@@ -235,6 +237,7 @@ def test_readers_share_the_first_four_tokens(name):
     assert (WordTokenizer.unknown in strange) == (name == "words")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", by_bytes.READERS)
 def test_a_few_steps_of_each_reader(monkeypatch, name):
     monkeypatch.setattr(by_bytes, "STEPS", 2)

@@ -151,6 +151,7 @@ def test_no_summary_holds_a_word_of_the_last_lines():
     assert laboratory.random_lines([["a"], ["b", "c"]], 9, draw) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_summaries_are_as_long_as_what_they_are_compared_with():
     """references, summaries: the other scenes are others, and the shuffled words are those of the first lines."""
     draw = random.Random(1)

@@ -78,6 +78,7 @@ def test_as_many_run_at_once_as_are_asked_for(at_once):
     assert max(most) == at_once
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_fits_and_loops_and_those_not_begun_and_keeps_what_they_have(capsys):
     looks = []
     jobs = {
@@ -124,6 +125,7 @@ def test_an_error_ends_the_others_and_brings_what_they_have():
     assert results["bad"] is caught.value.history and results["loop"] > 0 and results["waiting"].interrupted
 
 
+@pytest.mark.slow
 def test_inside_another_training_one_interrupt_ends_both():
     inner = []
 

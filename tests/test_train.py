@@ -54,6 +54,7 @@ def run(steps, **options):
     return model, history
 
 
+@pytest.mark.slow
 def test_learns_one_batch_by_heart():
     seed_everything(0)
     model = nn.Linear(4, 1)

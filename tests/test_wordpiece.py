@@ -162,12 +162,14 @@ def test_odd_texts_are_read_as_by_the_real_models_tokenizer(real, name):
     same(*real, ODD[name])
 
 
+@pytest.mark.slow
 def test_random_texts_are_read_as_by_the_real_models_tokenizer(real):
     draw = random.Random(0)
     for _ in range(2_000):
         same(*real, random_text(draw))
 
 
+@pytest.mark.slow
 def test_plays_and_interface_are_read_as_by_the_real_models_tokenizer(real):
     ours, theirs = real
     for row in plays.rows("test")[:1_500]:
@@ -186,6 +188,7 @@ def test_the_table_of_the_real_model(real):
         assert torch.equal(ours.encode(ours.decode(ids)), ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("uncased", [True, False])
 def test_random_texts_of_any_table(trained, uncased):
     draw, ours = random.Random(1), WordPiece(trained.vocab, uncased=uncased)

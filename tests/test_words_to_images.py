@@ -71,6 +71,7 @@ def given_to_fit(monkeypatch):
 # --- what is learned from
 
 
+@pytest.mark.slow
 def test_no_letter_of_a_new_name_is_seen():
     """unnamed: no image that a letter of validation or test has, dot for dot; all that the GPT learns from."""
     images = recipe.unnamed()
@@ -177,11 +178,13 @@ def test_the_seed_draws_the_whole_training(few):
     assert same(one, run(0)) and not same(one, run(1)) and not same(one, parts(recipe.vq_vae(0)))
 
 
+@pytest.mark.slow
 def test_a_few_steps_lower_the_loss(few):
     history = recipe.coded(recipe.vq_vae(0), 0, 25)
     assert sum(history.loss[-3:]) < 0.7 * sum(history.loss[:3])
 
 
+@pytest.mark.slow
 def test_images_go_to_codes_and_back_as_the_models_own(few, codes_model):
     """codes_of, painted: as encode and paint, some at a time, also of a model in training, of which nothing counts."""
     images = recipe.unnamed()[:4].repeat(126, 1, 1, 1)  # more than are read at once
@@ -202,6 +205,7 @@ def test_images_go_to_codes_and_back_as_the_models_own(few, codes_model):
 # --- words
 
 
+@pytest.mark.slow
 def test_names_are_words_of_one_length():
     """word_ids: the words, the end, padding; the longest name fills the row; no two names are one row."""
     texts = named(None).texts
@@ -260,6 +264,7 @@ def test_what_is_no_text_stops(texts):
 # --- words, then codes
 
 
+@pytest.mark.slow
 def test_every_name_asks_for_its_own_codes(few, monkeypatch):
     """rows_of: words first, its codes behind all words; of about NO_FACE of the rows the typeface is left out."""
     monkeypatch.setattr(recipe, "BATCH", 64)
@@ -311,6 +316,7 @@ def test_the_gpt_is_asked_for_the_codes_alone(few, monkeypatch):
     assert given[0][1](model, row).equal(codes_loss(model, row, PLACES))
 
 
+@pytest.mark.slow
 def test_codes_are_learned_behind_their_words(few):
     """written: two names and their codes by heart."""
     known = some(few["train"], [0, 30])
@@ -366,6 +372,7 @@ def test_the_nearest_image_by_brute_force(n):
         recipe.nearest(images, among[:0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_real_letters_are_all_right(split):
     known = some(named(split), slice(None, None, 25))
@@ -509,6 +516,7 @@ def measured(name, model, known, codes_model):
     return {"test_error": error, "test_right": recipe.judged(images, known).right}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recipe.LETTERS)
 def test_a_run_makes_a_model_that_comes_back(few, codes_model, tmp_path, monkeypatch, name):
     """What `stored` keeps of a short run: the first steps of all, and what is measured on new names, worked by hand."""

@@ -238,6 +238,7 @@ def test_a_drawer_learns_from_the_part_that_was_asked_for(quick, monkeypatch):
     assert start.keys() == model.state_dict().keys() and not model.training
 
 
+@pytest.mark.slow
 def test_names_drawn_gives_plain_numbers(quick, monkeypatch):
     """names_drawn: new and learned names, at two temperatures; looks on the way; who picks."""
     monkeypatch.setattr(experiments, "best_of_eight", partial(experiments.best_of_eight, several=2, n=5))
@@ -431,6 +432,7 @@ def test_the_rule_of_common_words_by_hand(monkeypatch):
     assert [tuple(image[0].nonzero()[0].tolist()) for image in images] == wanted
 
 
+@pytest.mark.slow
 def test_a_learned_name_has_all_its_words_in_common_with_itself():
     """same_words: it gives that image; for a new name one of its letter and case or of its mark, and never itself."""
     known = some(named("train"), slice(None, None, 100))
@@ -453,6 +455,7 @@ def test_rules_give_plain_numbers(tiny):
     assert all(plain(part, *JUDGED) for part in found.values()) and found["through codes"]["right"] > 0.8
 
 
+@pytest.mark.slow
 def test_pace_gives_plain_numbers(tiny):
     """pace: each network has taken time."""
     found = experiments.pace(0)
