@@ -13,7 +13,7 @@ import torch
 from toys import PREDICT, twice
 
 from course_lib import exercises
-from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, questions
+from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz
 from course_lib.exercises.bert_build import MyBert, calendar, calendar_batches, calendar_blanks
 from course_lib.exercises.compare import not_finite, same
 from course_lib.exercises.gpt_build import MyGPT, cut_by_merges
@@ -528,33 +528,6 @@ def test_the_right_option_stands_at_every_place():
     places = [quiz.correct for quiz in all_quizzes()]
     assert set(places) == set(range(4))
     assert max(map(places.count, places)) <= len(places) / 2
-
-
-def test_questions_are_read_from_text():
-    found = questions("""
-        sum: What is 2 + 2: three, or four?
-        - three
-            One is missing.
-        + four
-            Yes.
-
-        other: Which?
-        + this
-            So it is.
-        - that
-            It is not.
-    """)
-    assert [(quiz.key, quiz.correct) for quiz in found] == [("sum", 1), ("other", 0)]
-    assert found[0].question == "What is 2 + 2: three, or four?"
-    assert found[0].options == (("three", "One is missing."), ("four", "Yes."))
-    with pytest.raises(ValueError, match="quiz none: .* the one that is right with"):
-        questions("""
-            none: Which?
-            - this
-                It is not.
-            - that
-                Nor is this.
-        """)
 
 
 # The registry ---------------------------------------------------------------------------------------------

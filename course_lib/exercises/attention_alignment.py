@@ -21,17 +21,10 @@ SHAPES = "B D, B S K, D N, K N, N"
 EVEN = dict.fromkeys("BDSKN", 5)  # here a transposed matrix fits, and a misplaced addition raises no error
 
 ADDITIVE = Exercise(
-    title="The additive score",
     solution=my_additive_scores,
-    returns="one score for each source position of each sentence, (B, S)",
     cases=(
         Case(tensors(SHAPES, sizes=EVEN), "The score should be v · tanh(s w + h u). Compare the terms one by one."),
         *on(SHAPES, "Your answer is right when all sizes are equal, and wrong when they differ."),
-    ),
-    hints=(
-        "Multiply each with its matrix, add them, apply tanh, and let v turn the result into one number.",
-        "s @ w is (B, d_k), h @ u is (B, S, d_k). Give s @ w a dimension of size 1 for the positions.",
-        "torch.tanh((s @ w)[:, None] + h @ u) is (B, S, d_k); its product with v, which is (d_k,), is (B, S).",
     ),
     mistakes=slips("""
         torch.tanh( -> (
@@ -84,9 +77,7 @@ FAR = (
 )
 LOW = "With scores around -2000 it is wrong: exp(-2000) is 0 in the computer. Subtract each row's largest score first."
 MASKED = Exercise(
-    title="A softmax that survives",
     solution=my_masked_softmax,
-    returns="one weight for each score, of the shape of scores, (..., S)",
     cases=(
         Case(masked, "Masked positions should get 0, and the others the softmax of their own scores."),
         Case(lambda: masked(shift=-2000.0), LOW),
@@ -102,11 +93,6 @@ MASKED = Exercise(
         ),
         Case(lambda: (torch.randn(1, 1, 4).double(), torch.ones(1, 1, 4, dtype=torch.bool)), OTHER_SIZES),
         Case(masked, NO_GRADIENT, ask=pulled),
-    ),
-    hints=(
-        "Masked scores must not take part: make them as low as possible before the softmax.",
-        "Use scores.masked_fill(~mask, lowest) with lowest = torch.finfo(scores.dtype).min, not minus infinity.",
-        "A row of lowest numbers gives uniform weights: set masked weights to 0 once more at the end.",
     ),
     mistakes=slips("""
         scores.masked_fill(~mask, lowest) -> scores
@@ -147,9 +133,7 @@ LINKS = {(0, 0), (1, 2), (3, 3), (2, 4), (6, 1)}  # 3 of 5 are correct, 3 of 6 a
 GOLD = {(0, 0), (1, 2), (2, 1), (3, 3), (4, 3), (5, 4)}  # with 5 targets and 4 sources of the links
 
 RATE = Exercise(
-    title="The alignment error rate",
     solution=my_error_rate,
-    returns="one number from 0 to 1",
     cases=(
         Case(lambda: (LINKS, GOLD), "With 5 links, 6 gold links and 3 in both, the rate is 1 - 2 · 3 / (5 + 6)."),
         Case(lambda: (GOLD, GOLD), "If the links are the gold links, the rate is 0."),
@@ -157,11 +141,6 @@ RATE = Exercise(
         Case(lambda: (set(), GOLD), "If there is no link at all and gold has some, the rate is 1."),
         Case(lambda: (LINKS, set()), "If there are links but no gold links, the rate is 1."),
         Case(lambda: (set(), set()), "If there are no links and no gold links, nothing is wrong, so the rate is 0."),
-    ),
-    hints=(
-        "Count three numbers: the links, the gold links, and those in both (sets: links & gold).",
-        "The rate is 1 - 2 · both / (links + gold).",
-        "If both sets are empty, nothing is wrong: return 0.",
     ),
     mistakes=slips("""
         1 - 2 * both -> 2 * both  # That is the F score, 1 when all is correct. The error rate is 1 minus it.
@@ -217,16 +196,10 @@ def check_reading(answer) -> str | None:
 
 
 READING = Exercise(
-    "read_alignment",
-    title="Read an alignment",
+    name="read_alignment",
     solution=lambda: READ,
     check=check_reading,
     value=True,
-    hints=(
-        "Go row by row: a row is a French word. Note the column of its darkest cell, counted from 0.",
-        "Two rows share a column: French says one of the English words in two parts.",
-        "Two English words are left over: no row is darkest there.",
-    ),
     mistakes=(
         ([place + 1 for place in READ], "You count from 1. The first English word has the number 0."),
         (list(range(8)), "That is the diagonal. The dark cells of the rows pas, vendre and maison are not on it."),

@@ -11,8 +11,6 @@ from course_lib.exercises.attention_alignment import my_additive_scores, my_mask
 from course_lib.exercises.probes import NO_GRADIENT, SINGLE, Case, fresh, pulled, same, tensors
 from course_lib.exercises.slips import slips
 
-LESSON = "attention_alignment"
-
 
 def broken_look(s, h, real, scores, softmax):
     """Contexts (B, T, H), weights (B, T, S): states s (B, T, H) attend to h (B, S, H); real (B, S), True at words."""
@@ -67,10 +65,7 @@ def what_is_wrong(answer, solution, arguments):
 
 
 LOOK = Exercise(
-    lesson=LESSON,
-    title="Find the bug: attention that works only in training",
     solution=mended_look,
-    returns="contexts (B, T, H) and weights (B, T, S), a pair",
     cases=(
         Case(sentences, what_is_wrong, looked),
         Case(sentences, "It is right for all states at once, and wrong for one state at a time.", one_by_one),
@@ -84,12 +79,6 @@ LOOK = Exercise(
         Case(lambda: sentences(dtype=torch.float32), SINGLE, looked),
     ),
     stub=broken_look,
-    hints=(
-        "A model writes one word at a time. Try it with one state: what is each weight then, and what should it be?",
-        "Print a.sum(-1) for several states: the weights of one state must sum to 1 over the words.",
-        "softmax works along the last dimension. In the broken e that is the dimension of the states.",
-        "Stack along dim=1: e is then (B, T, S), its mask is real[:, None].expand_as(e), and no .mT is needed.",
-    ),
     mistakes=slips("""
         dim=1 -> dim=2
         real[:, None].expand_as(e)) -> real[:, :, None].expand_as(e)).mT

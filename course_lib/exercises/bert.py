@@ -76,9 +76,7 @@ def which_place(answer, solution, arguments):
 
 
 MASKING = Exercise(
-    title="Hide some words",
     solution=my_masking,
-    returns="two tensors, what is read, ids (B, T), and where it is asked, bool (B, T)",
     cases=(
         Case(hidden, which_place),
         Case(lambda: hidden(first=20, mask_id=1), "With specials at other numbers it is wrong: ask `special[ids]`."),
@@ -88,13 +86,6 @@ MASKING = Exercise(
             lambda: (torch.zeros(2, 3, dtype=torch.long), *hidden(2, 3)[1:]),
             "Texts of padding alone come back as they are, and nothing is asked: specials are never chosen.",
         ),
-    ),
-    hints=(
-        "Two questions at each place: is it chosen, and if so, what becomes of it? `choice` answers the first one.",
-        "special[ids] is a tensor (B, T): True where a special stands. chosen = (choice < 0.15) & ~special[ids].",
-        "torch.where(condition, a, b) takes a where the condition holds. a may be a single number, such as mask_id.",
-        "`kind` below 0.8: [MASK]. From 0.8 to 0.9: the piece in `other`. Above: as it was, and still chosen.",
-        "read = torch.where(chosen & (kind < 0.9), other, ids), then put mask_id over it where kind < 0.8.",
     ),
     mistakes=slips("""
         (choice < 0.15) & ~special[ids] -> choice < 0.15
@@ -165,9 +156,7 @@ def which_row(answer, solution, arguments):
 
 
 PAIR = Exercise(
-    title="One sentence or two",
     solution=my_pair,
-    returns="three tensors, ids, segments and mask, each (length,), the mask bool",
     cases=(
         Case(lambda: sentences(3, 4, 9 + 3), which_row),
         Case(lambda: sentences(3, 0), "With one sentence, b = [], there is one [SEP] and all segments are 0."),
@@ -175,12 +164,6 @@ PAIR = Exercise(
         Case(
             lambda: sentences(1, 1, 9, 7, 8, 5), "With other numbers for the specials it is wrong: use the arguments."
         ),
-    ),
-    hints=(
-        "Write the row as a list first: [cls, *first, sep], and behind it, if there is a second one, [*second, sep].",
-        "Each [SEP] belongs to the sentence that it ends: cls, first and the first sep have segment 0.",
-        "empty = length - len(ids) is how much is missing. Padding stands on the right, in segment 0.",
-        "The mask is True for len(ids) places and False for the others. torch.tensor makes a tensor of each list.",
     ),
     mistakes=slips("""
         ids = [cls, *first, sep] -> ids = [*first, sep]

@@ -81,10 +81,7 @@ def which_part(answer, solution, arguments):
 
 
 WORDS = Exercise(
-    lesson="bert",
-    title="Find the bug: a loss that falls to nothing",
     solution=mended_words,
-    returns="one number, a tensor without dimensions",
     in_place=True,  # it must not change its texts; a case says what that would do
     cases=(
         Case(batch, which_part, loss),
@@ -101,12 +98,6 @@ WORDS = Exercise(
         Case(lambda: batch(dtype=torch.float32), SINGLE, loss),
     ),
     stub=broken_words,
-    hints=(
-        "Run it once with a `model` that prints what it reads, and print ids[chosen] just before the loss.",
-        "What is asked stands in what the model reads, at every place. Which line made the two alike?",
-        "`read = ids` makes no copy. Both names stand for one tensor, so hiding a piece in `read` hides it in `ids`.",
-        "read = ids.clone() is a tensor of its own. ids[:] or ids.detach() would share its numbers still.",
-    ),
     mistakes=slips("""
         read = ids.clone() -> read = ids
             The bug is still there: the answers that you ask for stand in `read`, and the model has only to copy. Where

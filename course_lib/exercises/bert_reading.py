@@ -17,8 +17,6 @@ from course_lib.exercises.probes import (
 )
 from course_lib.exercises.slips import slips
 
-LESSON = "bert"
-
 
 def my_fill(states, places, table, w, b, gain, shift, bias):
     h = states.flatten(0, 1)[places]  # (N, D): what stands at the places that are asked
@@ -49,10 +47,7 @@ def each(answer, *given):
 
 
 FILL = Exercise(
-    lesson=LESSON,
-    title="The head that fills a blank",
     solution=my_fill,
-    returns="logits for each place that is asked, (N, V)",
     cases=(
         Case(
             asked,
@@ -71,12 +66,6 @@ FILL = Exercise(
         Case(lambda: (asked(N=0), asked(N=1)), "Where no place is asked, give logits (0, V).", each),
         Case(asked, NO_GRADIENT, pulled),
         Case(lambda: asked(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Three steps: take the states that are asked, change them, compare each with every row of the table.",
-        "places counts the B * T places row by row: states.flatten(0, 1) is (B * T, D), and [places] takes N of them.",
-        "F.gelu(h @ w + b), then F.layer_norm(h, h.shape[-1:], gain, shift).",
-        "The table of tokens (V, D) is used once more: h @ table.T + bias is (N, V).",
     ),
     mistakes=slips("""
         F.gelu(h @ w + b) -> h @ w + b
@@ -139,10 +128,7 @@ def behind_padding():
 
 
 SPAN = Exercise(
-    lesson=LESSON,
-    title="The best span",
     solution=my_span,
-    returns="the first and the last place of each answer, whole numbers (B, 2)",
     cases=(
         Case(
             ends,
@@ -164,12 +150,6 @@ SPAN = Exercise(
             "Where all scores are far below zero it is wrong: what is not allowed must be lower still, minus infinity.",
         ),
         Case(lambda: ends(dtype=torch.float32), "In single precision (float32) it is wrong."),
-    ),
-    hints=(
-        "Write down the scores of all pairs: start[:, :, None] + end[:, None] is (B, T, T), i down and j across.",
-        "i <= j is a triangle, triu(). At most `longest` pieces: j <= i + longest - 1, tril(longest - 1).",
-        "What is not allowed gets -torch.inf. Then each text has one best pair: flatten(1).argmax(dim=1).",
-        "That is a number k below T * T. i is k // T and j is k % T; torch.stack([i, j], dim=1).",
     ),
     mistakes=slips("""
         return torch.stack([best // T, best % T], dim=1) -> return torch.stack([start.argmax(1), end.argmax(1)], dim=1)
@@ -237,10 +217,7 @@ def alike(given):
 
 
 MIX = Exercise(
-    lesson=LESSON,
-    title="A mix of all layers",
     solution=my_mix,
-    returns="one state for each piece, (B, T, D)",
     cases=(
         Case(
             stacked,
@@ -258,12 +235,6 @@ MIX = Exercise(
         Case(sure, OVERFLOW),
         Case(stacked, NO_GRADIENT, gradient),
         Case(lambda: stacked(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "It is a weighted sum of the layers. What makes weights that are positive and add up to 1 out of any numbers?",
-        "shares = torch.softmax(scores, dim=0), one for each layer, the embedding (layer 0) counted too.",
-        "Add up share * layer over all layers, then multiply by gamma.",
-        "gamma * sum(share * layer for share, layer in zip(shares, layers))",
     ),
     mistakes=slips("""
         torch.softmax(scores, dim=0) -> scores

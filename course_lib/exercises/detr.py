@@ -85,9 +85,7 @@ def points():
 
 
 IOU = Exercise(
-    title="Intersection over union",
     solution=my_iou,
-    returns="the IoU of each pair, (...)",
     cases=(
         Case(
             pairs,
@@ -113,12 +111,6 @@ IOU = Exercise(
         Case(lambda: pairs(1), OTHER_SIZES, tolerance=SMALL_ENOUGH),
         Case(pairs, NO_GRADIENT, pulled, SMALL_ENOUGH),
         Case(lambda: pairs(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Where does the intersection begin: at the smaller or the larger of the two left sides? And where does it end?",
-        "Its corners are torch.maximum of the lower corners and torch.minimum of the upper ones.",
-        "When the boxes are apart, high - low is negative: use .clamp(min=0) before you multiply.",
-        "The union is both areas minus the intersection, which both contain. Where it is 0, return 0: torch.where.",
     ),
     mistakes=slips("""
         (high - low).clamp(min=0).unbind(-1) -> (high - low).unbind(-1)
@@ -165,9 +157,7 @@ def my_giou(a, b):
 
 
 GIOU = Exercise(
-    title="Generalised IoU",
     solution=my_giou,
-    returns="the GIoU of each pair, (...)",
     cases=(
         Case(
             pairs,
@@ -185,12 +175,6 @@ GIOU = Exercise(
         Case(lambda: pairs(1), OTHER_SIZES, tolerance=SMALL_ENOUGH),
         Case(pairs, NO_GRADIENT, pulled, SMALL_ENOUGH),
         Case(lambda: pairs(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Begin with the IoU from the exercise before: both, the union, both / union.",
-        "The hull is the smallest box around both: where does it begin, and where does it end?",
-        "Take torch.minimum of the lower corners and torch.maximum of the upper ones. The area is width times height.",
-        "The share of the hull that neither box covers is (hull - union) / hull. GIoU is IoU minus that.",
     ),
     mistakes=slips("""
         (hull - union) / hull -> (hull - both) / hull

@@ -8,8 +8,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case, narrowed
 from course_lib.exercises.slips import slips
 
-LESSON = "detr"
-
 
 def my_average_precision(right, scores, objects):
     hits = right[scores.argsort(descending=True)].cumsum(0)  # (N,): correct ones among the most confident 1, 2, ... N
@@ -39,10 +37,7 @@ def boxes_found(N=20, objects=23):
 about = partial(Case, tolerance=1e-5)  # who adds up 101 numbers in single precision is right
 
 PRECISION = Exercise(
-    lesson=LESSON,
-    title="Average precision",
     solution=my_average_precision,
-    returns="the average precision, a number",
     cases=(
         about(
             boxes_found,
@@ -63,12 +58,6 @@ PRECISION = Exercise(
         ),
         about(lambda: (torch.ones(4).bool(), torch.rand(4), 4), "If every object is found and nothing else, AP is 1."),
         about(lambda: (torch.zeros(3).bool(), torch.rand(3), 2), "If no detected box is correct, AP is 0."),
-    ),
-    hints=(
-        "scores.argsort(descending=True) gives the order of the boxes, the most confident first.",
-        "right[order].cumsum(0) counts correct boxes so far. Over all boxes so far: precision; over objects: recall.",
-        "For each recall take the best precision reached there or beyond: precision[recall >= wanted].max().",
-        "Take the mean over 101 recalls, 0, 0.01, ... 1. A recall that is never reached counts as 0.",
     ),
     mistakes=slips("""
         right[scores.argsort(descending=True)] -> right

@@ -14,8 +14,6 @@ from course_lib.exercises.detr import noted
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
-LESSON = "detr"
-
 
 def my_naming_loss(logits, asked, nothing):
     K = logits.shape[-1] - 1  # the last class is "no object"
@@ -49,10 +47,7 @@ about = partial(Case, tolerance=1e-5)  # a millionth added to the sum of the wei
 
 
 NAMING = Exercise(
-    lesson=LESSON,
-    title='"No object" weighs less',
     solution=my_naming_loss,
-    returns="the weighted mean of -log p, a number",
     cases=(
         about(
             answered,
@@ -82,14 +77,6 @@ NAMING = Exercise(
         about(certain, OVERFLOW),
         about(answered, NO_GRADIENT, ask=pulled),
         about(lambda: answered(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "logits.log_softmax(-1) holds log p of every class. asked says which class counts for each prediction.",
-        "Pick these with gather: .gather(-1, asked[..., None])[..., 0] is (B, Q).",
-        "The weight is `nothing` where asked is the last class, K = logits.shape[-1] - 1, else 1: torch.where.",
-        "The weighted mean is (weight * missed).sum() / weight.sum().",
-        "F.cross_entropy can do all of it. It wants the classes second: logits.flatten(0, 1), asked.flatten(), and a "
-        "weight for each class, (K + 1,), with .to(logits).",
     ),
     mistakes=slips("""
         (weight * missed).sum() / weight.sum() -> (weight * missed).mean()
@@ -184,10 +171,7 @@ def to_the_answers(answer, logits, boxes, labels, truth):
 OTHER_COSTS = "You match another prediction here. Keep the costs as they are: -p(label) + 5 |box - truth|."
 
 SET = Exercise(
-    lesson=LESSON,
-    title='Find the bug: a loss that never says "no object"',
     solution=mended_set_loss,
-    returns="the loss, a number",
     cases=(
         Case(
             four_answers,
@@ -224,12 +208,6 @@ SET = Exercise(
         Case(lambda: scene(dtype=torch.float32), SINGLE),
     ),
     stub=broken_set_loss,
-    hints=(
-        "What does the broken loss train a prediction without an object to do? Look at what `has` leaves out.",
-        "The costs only decide which prediction gets which object. The loss of a classifier is -log p, not -p.",
-        "The target of a prediction is labels[given] if it has an object, and class K, the last, if it has none.",
-        "F.cross_entropy(logits, asked) over all, plus 5 times the mean |box - truth| over those that have an object.",
-    ),
     mistakes=slips("""
         return F.cross_entropy(logits, asked) + 5 * placing -> return costs[has, given[has]].mean()
             The bug is still there: a prediction without an object gets no target, and the gradient of -p is smallest

@@ -33,10 +33,7 @@ beyond = noted({  # out of bounds, of a tensor, or out of range, of a list
 })  # fmt: skip
 
 MATCHING = Exercise(
-    lesson="detr",
-    title="The cheapest matching",
     solution=my_matching,
-    returns="the prediction of each object, a list of M numbers",
     cases=(
         Case(
             torn,
@@ -59,12 +56,6 @@ MATCHING = Exercise(
             lambda: prices(6, 2),
             "With six predictions and two objects it is wrong: four stay without an object.",
         ),
-    ),
-    hints=(
-        "An assignment gives each object a prediction: M different numbers out of Q.",
-        "Q may be larger than M: permutations(range(Q), M) gives them all as tuples; object m gets prediction who[m].",
-        "The cost of an assignment is sum(costs[q, m] for m, q in enumerate(who)).",
-        "min(ways, key=cost_of) is the cheapest of them, if cost_of returns that sum.",
     ),
     mistakes=slips("""
         return list(min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who)))) -> return costs.argmin(dim=0).tolist()

@@ -70,16 +70,8 @@ def first_line(answer, solution, arguments):
 
 
 MERGE = Exercise(
-    title="One merge",
     solution=my_merge,
-    returns="a list of tokens, each a str (the lines of the check are written here with | between tokens)",
     cases=(Case(lines, first_line, of_each),),
-    hints=(
-        "Walk along the list with a place i. Two things can happen there: the pair begins, or it does not.",
-        "tuple(tokens[i : i + 2]) == pair asks it, also at the end, where only one token is left.",
-        "Where the pair begins, append tokens[i] + tokens[i + 1] to a new list and go on at i + 2.",
-        "Everywhere else append tokens[i] and go on at i + 1. The walk ends at i = len(tokens).",
-    ),
     mistakes=slips("""
         merged, i = [], 0 -> return " ".join(tokens).replace(" ".join(pair), "".join(pair)).split()
             You join the tokens to one text and replace in it. There the end of a longer token looks like the pair:
@@ -128,9 +120,7 @@ def windows(answer, sizes):
 
 
 WINDOW = Exercise(
-    title="The mask of what is new",
     solution=my_window,
-    returns="truth values for each new place and each place there is, bool (n_new, n_all)",
     cases=(
         Case(
             lambda: (3, 8),
@@ -142,12 +132,6 @@ WINDOW = Exercise(
             ),
         ),
         Case(lambda: ([(2, 3), (1, 1), (1, 6), (4, 4), (5, 6), (2, 20)],), OTHER_SIZES, windows),
-    ),
-    hints=(
-        "Write the triangle for all places, n_all rows. Which of its rows belong to the new places?",
-        "The first new place is place n_all - n_new, counted from 0. It may look at the places 0 to n_all - n_new.",
-        "tril has an argument: tril(diagonal=d) lets row t keep the columns 0 to t + d. What is d here?",
-        "torch.ones(n_new, n_all, dtype=torch.bool).tril(n_all - n_new)",
     ),
     mistakes=slips("""
         .tril(n_all - n_new) -> .tril()
@@ -212,9 +196,7 @@ def in_order(answer, probs, p):
 
 
 TOP_P = Exercise(
-    title="Top-p",
     solution=my_top_p,
-    returns="probabilities for each row, (B, V)",
     cases=(
         Case(
             rows,
@@ -231,13 +213,6 @@ TOP_P = Exercise(
         Case(lambda: (torch.full((2, 8), 0.125).double(), 0.5), "Of 8 equal ones, 4 are enough for p = 0.5.", in_order),
         Case(lambda: rows(1, 3), OTHER_SIZES),
         Case(lambda: (rows()[0].float(), 0.5), SINGLE),
-    ),
-    hints=(
-        "Sort each row, the most probable first: probs.sort(dim=-1, descending=True) gives the values and the order.",
-        "cumsum(dim=-1) is the sum with each token. A token is needed as long as the sum before it is below p.",
-        "The first token always stays. What is not kept becomes 0.",
-        "Put the values back: zeros.scatter(-1, order, values) writes each to the place that it came from.",
-        "Divide each row by its own sum: kept / kept.sum(dim=-1, keepdim=True).",
     ),
     mistakes=slips("""
         before < p -> before + ordered < p

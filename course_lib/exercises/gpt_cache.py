@@ -10,8 +10,6 @@ from course_lib.exercises.gpt import my_window
 from course_lib.exercises.probes import NO_GRADIENT, OVERFLOW, SINGLE, Case, far_apart, fresh, pulled, same, tensors
 from course_lib.exercises.slips import slips
 
-LESSON = "gpt"
-
 
 def my_cached(x, cache, w_q, w_k, w_v, window):
     q, k, v = x @ w_q, x @ w_k, x @ w_v  # (B, n, d): of the new places alone
@@ -81,10 +79,7 @@ def where_it_goes_wrong(answer, solution, arguments):
 
 
 CACHED = Exercise(
-    lesson=LESSON,
-    title="A head with a cache",
     solution=my_cached,
-    returns="one vector for each new place, (B, n, d)",
     in_place=True,  # the cache is there to be changed
     cases=(
         Case(lambda: text(1, (2, 2)), where_it_goes_wrong, read),
@@ -101,12 +96,6 @@ CACHED = Exercise(
         Case(lambda: (far_apart(), (1, 2), [torch.eye(2)] * 3), OVERFLOW, read),
         Case(text, NO_GRADIENT, gradient),
         Case(lambda: text(dtype=torch.float32), SINGLE, read),
-    ),
-    hints=(
-        "x holds the new places alone. Their queries, keys and values are x @ w_q, x @ w_k, x @ w_v.",
-        'Where the cache is not empty: k = torch.cat([cache["k"], k], dim=1), the old ones first; v alike.',
-        'Write the long ones back: cache["k"], cache["v"] = k, v. The next call finds them there.',
-        "The new queries meet all keys: scores (B, n, T). window(n, T) is True where a new place may look.",
     ),
     mistakes=slips("""
         cache["k"], cache["v"] = k, v -> pass
@@ -210,10 +199,7 @@ def which_call(answer, solution, arguments):
 
 
 NEXT = Exercise(
-    lesson=LESSON,
-    title="Find the bug: a cache that forgets the place",
     solution=mended_next,
-    returns="logits for what follows each new token, (B, n, V)",
     in_place=True,
     cases=(
         Case(writer, which_call, steps),
@@ -224,13 +210,6 @@ NEXT = Exercise(
         Case(lambda: writer(dtype=torch.float32), SINGLE, steps),
     ),
     stub=broken_next,
-    hints=(
-        "Read one text twice: all at once, and token by token with a cache. Which is the first call that differs?",
-        "In the second call ids holds one token. Which place does it have in the text, and which vector of `places` "
-        "does it get?",
-        'cache["k"] is (B, T, D): it knows how many places were read before. At first the cache is empty.',
-        "past = ... before `look` is called, for that makes the cache longer; then places[past : past + n].",
-    ),
     mistakes=slips("""
         past : past + n -> : n
             The bug is still there: in every call the new tokens get places 0 to n - 1, as if the text began there.

@@ -37,10 +37,7 @@ def alone(lam):
 
 
 JOINT = Exercise(
-    lesson="gpt",
-    title="The loss of fine-tuning",
     solution=my_joint_loss,
-    returns="one number, a tensor without dimensions",
     cases=(
         Case(
             labelled,
@@ -60,12 +57,6 @@ JOINT = Exercise(
         Case(sure, OVERFLOW),
         Case(labelled, NO_GRADIENT, ask=pulled),
         Case(lambda: labelled(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Two losses, each a cross-entropy: over the tokens of the text, and over the classes.",
-        "token_logits[:, t] is about ids[:, t + 1]: token_logits[:, :-1] and ids[:, 1:] belong together.",
-        "F.cross_entropy wants the vocabulary in dimension 1, so .mT; ignore_index=0 leaves the padding out.",
-        "The classes: F.cross_entropy(class_logits, labels). Then L2 + lam * L1.",
     ),
     mistakes=slips("""
         token_logits[:, :-1].mT, ids[:, 1:] -> token_logits.mT, ids

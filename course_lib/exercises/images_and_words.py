@@ -48,9 +48,7 @@ about = partial(Case, tolerance=3e-5)  # a millionth added to a length or a sum,
 
 
 LOSS = Exercise(
-    title="The contrastive loss",
     solution=my_contrastive_loss,
-    returns="the loss, a number",
     cases=(
         about(
             features,
@@ -70,12 +68,6 @@ LOSS = Exercise(
         about(against_each_other, OVERFLOW),
         about(features, NO_GRADIENT, ask=pulled),
         about(lambda: features(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Normalise every feature to length 1: F.normalize(x, dim=-1). Then the dot product of two is their cosine.",
-        "scale * images @ texts.T has a row for each image and a column for each text, (B, B).",
-        "Text b belongs to image b: the target of row b is column b, torch.arange(B).",
-        "F.cross_entropy(scores, right) lets each image choose a text; with scores.T each text chooses. Take the mean.",
     ),
     mistakes=slips("""
         scale * images @ texts.T -> torch.tensor(scale).exp() * images @ texts.T
@@ -136,9 +128,7 @@ def all_against(scale=300.0):
 
 
 ZERO_SHOT = Exercise(
-    title="A classifier made of prompts",
     solution=my_zero_shot,
-    returns="p of each class for each image, (B, K)",
     cases=(
         about(
             asked,
@@ -159,12 +149,6 @@ ZERO_SHOT = Exercise(
         about(all_against, OVERFLOW),
         about(asked, NO_GRADIENT, ask=pulled),
         about(lambda: asked(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "A class is represented by the mean of its prompts, over dim=1: (K, E).",
-        "The more the prompts differ, the shorter their mean is. Normalise it: F.normalize(..., dim=-1).",
-        "This is a linear classifier whose weights are the classes: scale * images @ classes.T, (B, K).",
-        "Its softmax over the classes, dim=-1, is p.",
     ),
     mistakes=slips("""
         F.normalize(prompts.mean(dim=1), dim=-1) -> (prompts.mean(dim=1) / prompts.mean(dim=1).norm())
@@ -232,9 +216,7 @@ def far_from_zero():
 
 
 NAMES = Exercise(
-    title="Find the bug: targets for the wrong direction",
     solution=mended_name_loss,
-    returns="the loss, a number",
     cases=(
         about(
             table,
@@ -258,12 +240,6 @@ NAMES = Exercise(
         about(lambda: table(dtype=torch.float32), SINGLE),
     ),
     stub=broken_name_loss,
-    hints=(
-        "Write down a table of two images and two texts: text 1 is correct for both images, text 0 for image 0 alone.",
-        "What should the target of text 1 be, the second row of scores.T? And what do the broken targets say?",
-        "Row j of scores.T belongs to text j. Column j of right says which images are correct for it.",
-        "So the targets are right.T, with each row divided by its sum: right.T / right.T.sum(dim=1, keepdim=True).",
-    ),
     mistakes=slips("""
         asked = right.T / right.T.sum(dim=1, keepdim=True).to(scores) -> asked = right / right.sum(dim=1, keepdim=True).to(scores)
             The bug is still there: you transpose the scores but not the targets. With a symmetric table nobody notices,

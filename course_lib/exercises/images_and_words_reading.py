@@ -8,8 +8,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
-LESSON = "images_and_words"
-
 
 def my_grid_look(s, grid, u):
     places = grid.flatten(2).transpose(1, 2) @ u  # (B, S, H): a row for each position, row by row of the grid
@@ -32,10 +30,7 @@ def far_apart_grids():
 
 
 GRID = Exercise(
-    lesson=LESSON,
-    title="Attention over a grid",
     solution=my_grid_look,
-    returns="the context (B, H) and the map (B, h, w), a pair",
     cases=(
         Case(
             a_grid,
@@ -59,12 +54,6 @@ GRID = Exercise(
         Case(far_apart_grids, OVERFLOW),
         Case(a_grid, NO_GRADIENT, ask=pulled),
         Case(lambda: a_grid(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Treat the grid as a sentence of positions: first make one row per position, (B, S, F) with S = h w.",
-        "grid.flatten(2) is (B, F, S); transpose(1, 2) puts the positions before the features. Then @ u: (B, S, H).",
-        "The score of a position is its dot product with the state: places @ s[:, :, None], (B, S, 1). Softmax over S.",
-        "The context is the weighted sum of the positions. The map is the weights as a grid: unflatten(1, (h, w)).",
     ),
     mistakes=slips("""
         scores = (places @ s[:, :, None])[:, :, 0] -> scores = places @ s.mean(0)
@@ -134,10 +123,7 @@ def loud_padding():
 
 
 CO_ATTENTION = Exercise(
-    lesson=LESSON,
-    title="Co-attention",
     solution=my_co_attention,
-    returns="words (B, T, D) and image (B, N, D), a pair",
     cases=(
         Case(
             lambda: two_rows(padded=False),
@@ -163,12 +149,6 @@ CO_ATTENTION = Exercise(
         Case(loud_padding, OVERFLOW),
         Case(two_rows, NO_GRADIENT, ask=pulled),
         Case(lambda: two_rows(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "It is one function used twice: x attends to the other stream. Write look(x, other, ...) first.",
-        "Queries are x @ matrices[0]; keys and values come from the other: other @ matrices[1], other @ matrices[2].",
-        "Scores q @ k.mT / √D, minus infinity where the other is padding, softmax over the other, times v, plus x.",
-        "Call it for the words with w, and for the image with u and `real`. Both calls use the original inputs.",
     ),
     mistakes=slips("""
         return look(words, image, w, everywhere), look(image, words, u, real) -> row, seen = torch.cat([words, image], 1), torch.cat([real, everywhere], 1); return look(words, row, w, seen), look(image, row, u, seen)

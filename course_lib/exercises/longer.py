@@ -24,9 +24,7 @@ def sizes(T=13, window=3, n_global=5):
 
 
 BAND_MASK = Exercise(
-    title="A window and global tokens",
     solution=my_band_mask,
-    returns="booleans (T, T): True where row i may attend to column j",
     cases=(
         Case(
             sizes(),
@@ -52,12 +50,6 @@ BAND_MASK = Exercise(
         Case(sizes(6, 9, 1), "Where the window is longer than the sequence it is wrong: all attend to all."),
         Case(sizes(4, 1, 6), "With more global tokens than positions it is wrong: every position attends to all."),
         Case(sizes(12, 2, 1), OTHER_SIZES),
-    ),
-    hints=(
-        "How far apart are positions i and j? These are T times T numbers.",
-        "place = torch.arange(T); place[:, None] - place is i - j, (T, T). Which of these are near?",
-        "place < n_global says which tokens are global, (T,). Beside (T, T) it marks columns: what is attended to.",
-        "With [:, None] behind it, it marks rows: what attends. Join the three by |, which means or.",
     ),
     mistakes=slips("""
         near | everywhere | everywhere[:, None] -> near
@@ -141,9 +133,7 @@ def which_way_back(answer, solution, arguments):
 
 
 RECALLED = Exercise(
-    title="A memory in front",
     solution=my_recalled,
-    returns="keys and values, both (B, M + S, D)",
     cases=(
         Case(remembered, which_of_keys_and_values),
         Case(remembered, which_way_back, pulled),
@@ -151,12 +141,6 @@ RECALLED = Exercise(
         Case(lambda: remembered(2, 7, 3, 4), "With a memory longer than the segment it is wrong: use all of it."),
         Case(lambda: remembered(2, 0, 3, 4), "With an empty memory, before the first segment, it is wrong."),
         Case(lambda: remembered(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "The formula: k = [SG(m); x] W_k. What do the brackets do, and what is SG?",
-        "torch.cat([..., ...], dim=1) puts states one behind the other, along the positions.",
-        "SG(m) is memory.detach(): the same values, and no gradient flows into them.",
-        "Detach the states, not the keys: w_k and w_v should learn from remembered positions as well.",
     ),
     mistakes=slips("""
         memory.detach() -> memory

@@ -8,8 +8,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, fresh, narrowed, pulled, same
 from course_lib.exercises.slips import slips
 
-LESSON = "longer"
-
 
 def my_hash_round(x, turns):
     sides = x @ turns  # (T, n / 2): how far x reaches in each random direction
@@ -22,10 +20,7 @@ def vectors(T=60, d=5, half=4, dtype=torch.float64):
 
 
 HASH_ROUND = Exercise(
-    lesson=LESSON,
-    title="One round of hashing",
     solution=my_hash_round,
-    returns="the bucket of each vector, integers (T,)",
     cases=(
         Case(
             vectors,
@@ -47,12 +42,6 @@ HASH_ROUND = Exercise(
         Case(lambda: vectors(30, 4, 1), "With two buckets it is wrong: one direction, and its opposite."),
         Case(lambda: vectors(20, 2, 7), "With more directions than numbers in a vector it is wrong."),
         Case(lambda: vectors(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "How far does each vector reach in each of the random directions? These are T times n / 2 numbers.",
-        "sides = x @ turns. Every direction has an opposite. How far does x reach there?",
-        "torch.cat([sides, -sides], dim=-1) is (T, n), a number for each bucket.",
-        ".argmax(dim=-1) is the index of the largest number in each row.",
     ),
     mistakes=slips("""
         torch.cat([sides, -sides], dim=-1) -> sides
@@ -124,22 +113,13 @@ def which_stream(answer, solution, arguments):
 
 
 REVERSED_STEP = Exercise(
-    lesson=LESSON,
-    title="Undo a reversible layer",
     solution=my_reversed_step,
-    returns="the layer's inputs, x_1 and x_2, each of the shape of y_1",
     cases=(
         Case(streams, which_stream, undone),
         Case(lambda: streams(1, 1, 1), OTHER_SIZES, undone),
         Case(lambda: streams(1, 6, 2), which_stream, undone),
         Case(streams, NO_GRADIENT, way_back),
         Case(lambda: streams(dtype=torch.float32), SINGLE, undone),
-    ),
-    hints=(
-        "Forward: y_1 = x_1 + f(x_2), then y_2 = x_2 + g(y_1). Which of the two can be solved with what is known?",
-        "In the second, y_2 and y_1 are known: x_2 = y_2 - g(y_1).",
-        "With x_2 the first can be solved too.",
-        "x_1 = y_1 - f(x_2). What was done last is undone first.",
     ),
     mistakes=slips("""
         y_1 - f(x_2) -> y_1 - f(y_2)
@@ -220,10 +200,7 @@ about = partial(Case, tolerance=1e-4)  # adding a millionth to q z, against 0 / 
 
 
 LINEAR_STEP = Exercise(
-    lesson=LESSON,
-    title="Attention as a recurrent state",
     solution=my_linear_step,
-    returns="what is read, (B, d_v), the state, (B, d, d_v), and the sum of keys, (B, d)",
     cases=(
         about(states, which_of_three),
         about(lambda: states(1, 1, 1), OTHER_SIZES),
@@ -235,12 +212,6 @@ LINEAR_STEP = Exercise(
         ),
         about(states, NO_GRADIENT, pulled),
         about(lambda: states(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Three lines: write the pair into S, add the key to z, read with the query. In this order.",
-        "k[:, :, None] is (B, d, 1), v[:, None, :] is (B, 1, d_v). Their product is (B, d, d_v): k_i v_j.",
-        "q[:, None, :] @ S is (B, 1, d_v). Remove the 1 by .squeeze(1).",
-        "q z is one number for each row of the batch: (q * z).sum(dim=1, keepdim=True). Divide by it.",
     ),
     mistakes=slips("""
         out = (q[:, None, :] @ S) -> out = (q[:, None, :] @ (S - k[:, :, None] * v[:, None, :]))

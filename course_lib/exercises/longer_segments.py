@@ -10,8 +10,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import OTHER_SIZES, OVERFLOW, SINGLE, Case, fresh, is_number
 from course_lib.exercises.slips import slips
 
-LESSON = "longer"
-
 
 def broken_segments(model, segments):
     """The gradients of one text, read segment by segment, are added up in the weights -> its mean loss.
@@ -106,10 +104,7 @@ def where_it_runs(answer, solution, arguments):
 
 
 SEGMENTS = Exercise(
-    lesson=LESSON,
-    title="Find the bug: a memory that lets gradients through",
     solution=mended_segments,
-    returns="the mean loss, one number",
     cases=(
         Case(
             text,
@@ -124,12 +119,6 @@ SEGMENTS = Exercise(
         Case(loud_text, OVERFLOW, way_back, 1e-5),
     ),
     stub=broken_segments,
-    hints=(
-        "Measure the seconds per segment. They grow, although all segments have the same length. Why?",
-        "What is the memory's `grad_fn`? And what does `retain_graph` store?",
-        "Without retain_graph PyTorch says: backward through the graph a second time. Which graph is that?",
-        "After each segment: memory = tuple(states.detach() for states in memory). Then nothing has to be retained.",
-    ),
     mistakes=slips("""
         memory = tuple(states.detach() for states in memory) -> pass
         loss.backward() -> loss.backward(retain_graph=True)

@@ -31,9 +31,7 @@ def my_lstm_step(x, h, c, w_x, w_h, b):
 
 
 STEP = Exercise(
-    title="The step of the LSTM",
     solution=my_lstm_step,
-    returns="two tensors, the new h and the new c, (B, H) each: `return h, c`",
     cases=on(
         "B D, B H, B H, D 4H, H 4H, 4H",
         order_read(
@@ -50,12 +48,6 @@ STEP = Exercise(
                 otherwise="Without a bias you are right: add b once, before the sigmoids and the tanh.",
             ),
         ),
-    ),
-    hints=(
-        "All four parts come from one sum, x @ w_x + h @ w_h + b, of shape (B, 4H).",
-        "i, f, o, g = (...).chunk(4, dim=-1): three of them are gates (sigmoid), one is what is written (tanh).",
-        "The new c keeps a share and takes in a share: f * c + i * g.",
-        "h is made last, from the new c: o * torch.tanh(c). Return h, c.",
     ),
     mistakes=slips("""
         c = f * c + i * g -> old, c = c, f * c + i * g
@@ -91,9 +83,7 @@ def gates(T=7, lag=3, shut=()):
 
 
 PRODUCT = Exercise(
-    title="The product of forget gates",
     solution=my_forget_product,
-    returns="one number for each sequence and unit, (B, H)",
     cases=(
         Case(
             gates,
@@ -111,12 +101,6 @@ PRODUCT = Exercise(
         Case(lambda: (gates()[0][:1, :, :1], 3), OTHER_SIZES),
         Case(gates, NO_GRADIENT, ask=pulled),
         Case(lambda: (gates()[0].float(), 3), SINGLE),
-    ),
-    hints=(
-        "Along the cell c_T = f_T * c_{T-1} + (what is new). So how far does c_{T-1} move c_T?",
-        "One step back gives f_T, two steps f_T * f_{T-1}: `lag` steps multiply the last `lag` gates.",
-        "tensor.prod(dim=1) multiplies over the steps; over none of them it gives ones.",
-        "f[:, -lag:] goes wrong for lag = 0. Count from the front: f[:, T - lag:], with T = f.shape[1].",
     ),
     mistakes=slips("""
         f.shape[1] - lag -> -lag  # Lag 0 gives the product of all gates: -0 is 0, f[:, -0:] is the whole run, not ones.
@@ -144,9 +128,7 @@ def my_gru_step(x, h, w_x, w_h, b_x, b_h):
 
 
 GRU_STEP = Exercise(
-    title="The step of the GRU",
     solution=my_gru_step,
-    returns="the new h alone, (B, H)",
     cases=on(
         "B D, B H, D 3H, H 3H, 3H, 3H",
         order_read(
@@ -163,12 +145,6 @@ GRU_STEP = Exercise(
                 otherwise="With b_h = 0 you are right: add b_h to h @ w_h, once, before r multiplies.",
             ),
         ),
-    ),
-    hints=(
-        "Keep the two sums apart, x @ w_x + b_x and h @ w_h + b_h, and cut each in three: r, z, n.",
-        "r = sigmoid(r_x + r_h) and z = sigmoid(z_x + z_h). For n the two parts do not simply add.",
-        "In PyTorch's form r multiplies the state's whole part, bias included: n = tanh(n_x + r * n_h).",
-        "The new state keeps a share z of h and takes a share 1 - z of n.",
     ),
     mistakes=slips("""
         r * n_h -> (r * h) @ w_h.chunk(3, -1)[2] + b_h.chunk(3, -1)[2]
@@ -206,15 +182,9 @@ def check_lag_100(answer) -> str | None:
 
 
 LAG = Exercise(
-    title="A start that remembers 100 steps",
     solution=lag_100,
     check=check_lag_100,
     value=True,
-    hints=(
-        "When nothing is written, every step multiplies c by f. After 100 steps f ** 100 of it is left.",
-        "f ** 100 = 1/2 gives f = 2 ** (-1/100), about 0.9931. But f = sigmoid(b).",
-        "Undo the sigmoid: b = log(f / (1 - f)), with the natural logarithm.",
-    ),
     mistakes=(
         (1.0, "b = 1, the usual start, opens the gate to 0.731: half is gone after 2.2 steps. It must be open wider."),
         (100.0, "100 is the number of steps. As a bias it opens the gate so wide that nothing is ever forgotten."),

@@ -29,10 +29,7 @@ def mended_run(x, h, c, w_x, w_h, b):
 
 
 BROKEN_RUN = Exercise(
-    lesson="lstm_gradient_flow",
-    title="Mend the loop",
     solution=mended_run,
-    returns="two tensors as before, all states hs (B, T, H) and the last c (B, H)",
     cases=on(
         "B T D, B H, B H, D 4H, H 4H, 4H",
         narrowed(
@@ -41,12 +38,6 @@ BROKEN_RUN = Exercise(
         ),
     ),
     stub=broken_run,
-    hints=(
-        "Run it beside an `LSTM` over one step, then over two. From which step on do the states differ?",
-        "Two things travel from step to step. For each, ask: where is it written, and who reads it next?",
-        "c is written in the loop and read in the next round. Which name holds the new h, and who reads that?",
-        "h, c = lstm_step(x[:, t], h, c, w_x, w_h, b), and then hs.append(h).",
-    ),
     mistakes=slips("""
         h, c = lstm_step -> now = lstm_step
         hs.append(h) -> hs.append(now[0]); c = now[1]
@@ -101,22 +92,13 @@ def cell_afterwards(answer, cell):
 
 
 FROM_TORCH = Exercise(
-    lesson="lstm_gradient_flow",
-    title="Mend: weights from PyTorch",
     solution=mended_from_torch,
-    returns="three tensors as before, w_x (D, 4H), w_h (H, 4H) and b (4H)",
     cases=(
         Case(a_cell, "Afterwards PyTorch's cell is not what it was: copy its weights, do not write.", cell_afterwards),
         Case(a_cell, "Try nn.LSTMCell beside `lstm_step` on one input, with all weights zero but one: which is wrong?"),
         Case(lambda: a_cell(torch.float32), SINGLE),
     ),
     stub=broken_from_torch,
-    hints=(
-        "Compare with nn.LSTMCell on one input. Then set both biases of the cell to zero, and compare again.",
-        "Without biases the two agree. Which of the four parts i, f, o, g differ once there are biases?",
-        "PyTorch's order holds for everything that is 4H long: two matrices, and what else?",
-        "A bias lies i, f, g, o as well: it needs `reordered`, as the weights do.",
-    ),
     mistakes=slips("""
         reordered(cell.bias_ih) + reordered(cell.bias_hh) -> sum([cell.bias_ih, cell.bias_hh])
             The bug is still there. A cell whose biases are zero comes over right; with others i and f are right, o and

@@ -26,9 +26,7 @@ def drawn(B=5, N=8, n=3):
 
 
 SEEN = Exercise(
-    title="Which patches are seen",
     solution=my_seen,
-    returns="for each image the places of n patches, whole numbers (B, n)",
     cases=(
         Case(
             drawn,
@@ -47,12 +45,6 @@ SEEN = Exercise(
         Case(lambda: drawn(1, 2, 1), OTHER_SIZES),
         Case(lambda: drawn(3, 6, 6), "With n = N all patches are seen: 0, 1, ... N - 1. There yours is wrong."),
         Case(lambda: drawn(4, 9, 7), "Where more is seen than hidden it is wrong: n is the number of those seen."),
-    ),
-    hints=(
-        "Every image has N numbers. Where do the n smallest of them stand?",
-        "noise.argsort(dim=1) holds places: first that of the least noise, then the next.",
-        "[:, :n] keeps the first n places of each image. They still stand in the order of their noise.",
-        ".sort(dim=1).values brings the places into ascending order.",
     ),
     mistakes=slips("""
         noise.argsort(dim=1) -> noise.argsort(dim=1, descending=True)
@@ -119,9 +111,7 @@ def into_the_first(known, seen, hidden, N):
 
 
 SPREAD = Exercise(
-    title="Back to their places",
     solution=my_spread,
-    returns="a vector for each of the N patches, (B, N, E)",
     cases=(
         Case(
             encoded,
@@ -150,12 +140,6 @@ SPREAD = Exercise(
         Case(lambda: encoded(2, 4, 4, 3), "Where nothing is hidden it is wrong: all N vectors are known ones."),
         Case(encoded, NO_GRADIENT, ask=pulled),
         Case(lambda: encoded(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Begin with a row in which everything is hidden: N times the same vector, for each image.",
-        "hidden.expand(B, N, -1) is (B, N, E). Then known vectors replace some of its rows.",
-        "x.scatter(1, places, known) is x with known[b, i, e] written to place places[b, i, e] of dimension 1.",
-        "So `places` has the shape of `known`: seen[:, :, None].expand(-1, -1, E).",
     ),
     mistakes=(
         (
@@ -225,9 +209,7 @@ about = partial(Case, tolerance=1e-5)  # who adds a millionth to the number of p
 
 
 HIDDEN_LOSS = Exercise(
-    title="The loss of what is hidden",
     solution=my_hidden_loss,
-    returns="one number, a tensor without dimensions",
     cases=(
         about(
             paintings,
@@ -252,12 +234,6 @@ HIDDEN_LOSS = Exercise(
         about(lambda: paintings(2, 5, 3, 4), "Where one patch of each image is hidden it is wrong."),
         about(paintings, NO_GRADIENT, to_the_painting),
         about(lambda: paintings(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "First an error for each patch, (B, N): the mean of its F squares.",
-        "Which patches count? Ones everywhere, and 0 at the places in `seen`.",
-        "torch.ones_like(error).scatter(1, seen, 0.0) is 1 where a patch is hidden.",
-        "Errors times these ones, added up, divided by how many ones there are.",
     ),
     mistakes=slips("""
         torch.ones_like(error).scatter(1, seen, 0.0) -> torch.ones_like(error)

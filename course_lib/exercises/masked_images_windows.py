@@ -9,8 +9,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, fresh, narrowed, pulled, same
 from course_lib.exercises.slips import slips
 
-LESSON = "masked_images"
-
 
 def my_windows(x, side):
     B, h, w, D = x.shape
@@ -25,10 +23,7 @@ def grids(B=2, h=4, w=6, D=3, side=2, dtype=torch.float64):
 
 
 WINDOWS = Exercise(
-    lesson=LESSON,
-    title="A grid becomes windows",
     solution=my_windows,
-    returns="the places of each window, M the side of one, (B n, M M, D)",
     cases=(
         Case(
             grids,
@@ -54,12 +49,6 @@ WINDOWS = Exercise(
         Case(lambda: grids(2, 6, 4, 2, 2), "On a grid that is higher than wide it is wrong."),
         Case(grids, NO_GRADIENT, ask=pulled),
         Case(lambda: grids(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "my_patches of lesson 09 cut pixels into patches in the same way. Here a place holds D numbers, which stay.",
-        "Height is h // side rows of windows times side rows of places, and so is the width.",
-        "x.reshape(B, h // side, side, w // side, side, D) moves no number.",
-        "permute to (B, row of windows, column of windows, row, column, D), then join the first three, and two.",
     ),
     mistakes=slips("""
         cut.permute(0, 1, 3, 2, 4, 5) -> cut
@@ -172,10 +161,7 @@ def means_instead(blocks, x, seen):
 
 
 ENCODE = Exercise(
-    lesson=LESSON,
-    title="Find the bug: the hidden patches are told",
     solution=mended_encode,
-    returns="a vector for each patch that is seen, (B, n, D)",
     cases=(
         Case(embedded, what_is_left, through_blocks),
         Case(lambda: embedded(1, 3, 2, 1, 1), OTHER_SIZES, through_blocks),
@@ -188,12 +174,6 @@ ENCODE = Exercise(
         Case(lambda: embedded(dtype=torch.float32), SINGLE, through_blocks),
     ),
     stub=broken_encode,
-    hints=(
-        "Change one patch that is hidden, and compare the two results. What should come out, and what does?",
-        "In a block every patch looks at every other. What do the seen patches hold after the first block?",
-        "Leaving out comes too late: what was hidden is in the seen patches by then. Where must it happen?",
-        "x = x.gather(1, places) before the loop, and return x after it.",
-    ),
     mistakes=(
         (the_others, "You leave out the patches that are seen, and read the hidden ones."),
         (

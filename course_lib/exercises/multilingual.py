@@ -84,9 +84,7 @@ about = partial(Case, tolerance=1e-4)  # adding up in single precision is accept
 
 
 FORWARD = Exercise(
-    title="Forward sums",
     solution=my_forward,
-    returns="the log of the summed probability of each prefix of the word, a list of len(word) + 1 floats",
     cases=(
         about(
             word_and_pieces,
@@ -117,12 +115,6 @@ FORWARD = Exercise(
             "It is wrong for a long word: its p is too small for a float. Subtract the largest log before exp.",
             place_by_place,
         ),
-    ),
-    hints=(
-        "How is word[:end] written? Its last subword is word[start:end], and before it comes word[:start].",
-        "sums[start] + logp[word[start:end]], for each start whose subword is in logp, is the log of one product.",
-        "Add these logs as probabilities: log(sum(exp(x) for x in ways)). If there are none, it is -math.inf.",
-        "top + log(sum(exp(x - top) for x in ways)), with top = max(ways), gives the same and does not underflow.",
     ),
     mistakes=slips("""
         top + math.log(sum(math.exp(way - top) for way in ways)) -> top
@@ -199,9 +191,7 @@ def and_of_nothing(answer, word, logp):
 
 
 VITERBI = Exercise(
-    title="The most probable segmentation",
     solution=my_viterbi,
-    returns="the subwords of the most probable segmentation, a list of strings",
     cases=(
         Case(
             whole_ways,
@@ -230,12 +220,6 @@ VITERBI = Exercise(
             and_of_nothing,
         ),
         Case(long_word, "It is wrong for a long word: add logs, because the product of so many p is 0 as a float."),
-    ),
-    hints=(
-        "Take the forward sums and change one thing: which of several ways to one position do you keep?",
-        "Keep the largest best[start] + logp[word[start:end]], and in a second list the start that it came from.",
-        "Go back from the end: the last subword is word[back[end]:end]. Then end = back[end], until end is 0.",
-        "You find the last subword first: put each new one in front of those that you have.",
     ),
     mistakes=(
         (

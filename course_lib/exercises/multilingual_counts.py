@@ -11,9 +11,6 @@ from course_lib.exercises.multilingual import chance, parts, scored, seen, spell
 from course_lib.exercises.probes import Case, is_number, narrowed
 from course_lib.exercises.slips import slips
 
-LESSON = "multilingual"
-
-
 NEVER = -600.0  # a log p below this is one of a piece that is never used: some give it the least float as its count
 
 
@@ -92,10 +89,7 @@ used = partial(Case, ask=piece_by_piece(-math.inf), tolerance=1e-3)
 counted = partial(Case, ask=piece_by_piece(0.0), tolerance=1e-4)
 
 EM_STEP = Exercise(
-    lesson=LESSON,
-    title="A step of expectation maximization",
     solution=my_em_step,
-    returns="a new dict, piece -> log p",
     cases=(
         used(
             words_and_pieces,
@@ -132,13 +126,6 @@ EM_STEP = Exercise(
             long_words,
             "It is wrong for a long word: its p is too small for a float. Add and subtract logs, and take exp last.",
         ),
-    ),
-    hints=(
-        "Take a subword from `start` to `end` in a word: which segmentations use it, and what is their total p?",
-        "Multiply the sum of all ways before it, its p, and the sum of all ways after it; divide by the word's p.",
-        "Forward sums give `before`. For `after`, take forward sums of the reversed word with reversed subwords.",
-        "share = exp(before[start] + logp[piece] + after[end] - before[-1]), times how often the word occurs.",
-        "Add up the shares of each subword. Its new log p is the log of its count over the sum of all counts.",
     ),
     mistakes=slips("""
         math.exp(before[start] + logp[piece] + after[end] - before[-1]) -> 1.0
@@ -220,10 +207,7 @@ def mended_counts(words, logp):
 
 
 COUNTS = Exercise(
-    lesson=LESSON,
-    title="Find the bug: more letters than the word has",
     solution=mended_counts,
-    returns="a dict, subword -> how often it is used",
     cases=(
         counted(
             words_and_pieces,
@@ -250,13 +234,6 @@ COUNTS = Exercise(
         counted(lambda: ({"": 2}, {"a": -1.0}), "An empty word uses no subword."),
     ),
     stub=broken_counts,
-    hints=(
-        "Sum len(piece) * count over all subwords of one word: you should get its length. When do you not?",
-        "Count by hand for `aab` with the subwords a and b. How often is a used, and what does the code return?",
-        "Which subwords are in `found` for that word? How often does the loop visit a?",
-        "Each visit adds up all occurrences of the subword. So the loop must visit each subword once.",
-        "A set holds each subword once: found = {...} instead of [...].",
-    ),
     mistakes=slips("""
         found = {word[i:j] for i, j in arcs} -> found = [word[i:j] for i, j in arcs]
             The bug is still there: a subword that occurs twice is visited twice, and both visits add up both.

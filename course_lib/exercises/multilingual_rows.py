@@ -22,10 +22,7 @@ def pair(n=5, m=3, start=1, sep=2):
 
 
 ROW = Exercise(
-    lesson="multilingual",
-    title="A row of two languages",
     solution=my_translation_row,
-    returns="ids, languages and positions, three lists of the same length",
     cases=(
         Case(
             pair,
@@ -48,12 +45,6 @@ ROW = Exercise(
         Case(lambda: pair(4, 4, 0, 0), "It is wrong if start and sep are the same token, as in XLM."),
         Case(lambda: pair(0, 3), "It is wrong with an empty sentence: keep its start and its sep."),
         Case(lambda: pair(1, 1, 7, 9), "It is wrong with one word each: `start` and `sep` may be any ids."),
-    ),
-    hints=(
-        "Build each half by itself. Which three lists do you get for one sentence?",
-        "A half is [start, *sentence, sep], two tokens longer than its sentence.",
-        "The languages are [0] * len(first) + [1] * len(second).",
-        "The positions are range(len(first)) and then range(len(second)), which starts at 0 again.",
     ),
     mistakes=slips("""
         *range(len(second))] -> *range(len(first), len(first) + len(second))]

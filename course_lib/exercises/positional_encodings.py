@@ -6,7 +6,7 @@ What turns, the matrix that moves sinusoids and rotary positions, is in `positio
 import torch
 from torch import Tensor
 
-from course_lib.exercises import Exercise, Investigation, questions
+from course_lib.exercises import Exercise
 from course_lib.exercises.probes import (
     NO_GRADIENT,
     OTHER_SIZES,
@@ -42,9 +42,7 @@ def by_place(x):
 
 
 ATTENTION = Exercise(
-    title="Self-attention",
     solution=my_self_attention,
-    returns="one vector for each token, (B, T, d_k)",
     cases=(
         Case(
             tensors(SHAPES, None, sizes=SQUARE),
@@ -66,12 +64,6 @@ ATTENTION = Exercise(
         Case(tensors(SHAPES, None), NO_GRADIENT, ask=pulled),
         Case(tensors(SHAPES, by_place), NO_GRADIENT, ask=pulled),
         Case(single(tensors(SHAPES, None)), SINGLE),
-    ),
-    hints=(
-        "Three projections of the same x: q = x @ w_q, k = x @ w_k, v = x @ w_v, (B, T, d_k) each.",
-        "Every query meets every key: q @ k.transpose(-2, -1) is (B, T, T). Divide by the square root of d_k.",
-        "Softmax over the keys, the last dimension, gives weights; weights @ v is the answer.",
-        "Where `turn` is given: q, k = turn(q), turn(k), right after the projections. v stays as it is.",
     ),
     mistakes=slips("""
         q.shape[-1] ** 0.5 -> 1
@@ -121,9 +113,7 @@ def my_sinusoids(max_len, d_model):
 
 
 SINUSOIDS = Exercise(
-    title="Sinusoids",
     solution=my_sinusoids,
-    returns="a row for each place, real numbers (max_len, d_model)",
     cases=(
         Case(
             lambda: (12, 8),
@@ -133,12 +123,6 @@ SINUSOIDS = Exercise(
         ),
         Case(lambda: (40, 14), "For 12 places and width 8 you are right, for 40 and 14 you are not.", wide, ROUNDED),
         Case(lambda: (1, 2), "For one place and one pair the table is [[0, 1]]: sin 0 and cos 0.", wide, ROUNDED),
-    ),
-    hints=(
-        "One angle for each place t and pair i: t / 10000^(2i/D), a table (max_len, D/2).",
-        "places[:, None] / 10000 ** (torch.arange(0, D, 2) / D) makes that table by broadcasting.",
-        "Column 2i is the sine and column 2i + 1 the cosine of the same angle.",
-        "torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2) lays them side by side.",
     ),
     mistakes=slips("""
         torch.stack([sin, cos], dim=-1).flatten(-2) -> torch.cat([sin, cos], dim=-1)
@@ -166,101 +150,3 @@ SINUSOIDS = Exercise(
 )
 
 EXERCISES = [ATTENTION, SINUSOIDS]
-
-QUIZ = questions("""
-    set_order: The tokens change places before self-attention without positions. What becomes of its output?
-    - The same vectors come out in the same order as before.
-        A vector stays with its token. Where the token moves, its vector moves too.
-    + The same vectors come out, in the order of the tokens.
-        Yes. Each token asks the same set of keys, so it gets the same answer, wherever it stands.
-    - Other vectors come out: neighbours are others by now.
-        It knows no neighbours. Every token is asked by every other, however far away.
-    - Other vectors come out: its weights are sorted anew.
-        Rows and columns of the weights change places with the tokens. The sums stay what they were.
-
-    rotary_where: What does rotary turn by its place, and why?
-    - The tokens' vectors: so all layers know their places.
-        Then the values would be turned as well. That is what adding at the input does, for better or worse.
-    - The queries alone: it is they that look for distance.
-        A score of a turned query and a key left alone depends on where the query stands, not on how far off the key is.
-    - Queries, keys and values: so all three have a place.
-        The values stay as they are. What is handed on should not depend on the place where it stood.
-    + Queries and keys: so a score tells the signed offset.
-        Yes. Turning both by their places leaves, in the dot product, the difference of the two angles alone.
-
-    learned_beyond: Trained on lengths 8 to 24, learned positions fail at length 48 of the distance task. Why?
-    + W_q and W_k never met rows 25 to 48, so they find no pair.
-        Yes: no gradient passed through them with these rows. Up to place 24 all is well in the long sentence, too.
-    - Rows 25 to 48 are random numbers still, and say nothing.
-        So are rows 1 to 24 if you put them back to their start, and with them the reader is as good as before.
-    - Learned rows know places, and this task asks for offsets.
-        Within the training length it learns the task to the last symbol: offsets can be read off two places.
-    - A softmax over 48 scores is flatter than one over 24 is.
-        Rotary has the same softmax over the same 48 scores, and loses little.
-
-    shift_says: PE(p + k) = M_k PE(p). What does that say of sinusoids?
-    - One matrix moves all places by all steps.
-        There is a matrix for each k. Only for k = 0 does it leave everything alone.
-    - Each place has a matrix for all its steps.
-        The other way round: the matrix belongs to the step, and serves every place.
-    + Each step has a matrix for all the places.
-        Yes. Being k apart looks the same everywhere: a fixed turn of each hand, which a layer can learn.
-    - A model learns step k once, for any place.
-        It makes that possible, no more: past the training length the model that was measured gets much of it wrong.
-
-    which_fifth: All are to name the symbol that stands fifth. Which scheme suits a model of one layer?
-    - Rotary: from the first symbol to the fifth it is four.
-        Every query stands somewhere else, so the fifth is at another offset from each of them.
-    + Sinusoids: the fifth symbol's key can say where it is.
-        Yes. It is the same key for all queries. Where only offsets are told, one layer does not find it.
-    - T5's bias: it learns a number for each place it sees.
-        It learns a number for each offset, and far ones share theirs. A place is no offset.
-    - None: a layer counts, since the first one has no past.
-        Even under a causal mask one layer reads only its own place: the fifth it does not find (laboratory).
-""")
-
-WHICH = Investigation(  # tests/test_exercises_positions.py trains linear bias with both slopes
-    "which_scheme",
-    question="Which scheme for which task? Invent an order task of your own: at every place (or some), name a symbol "
-    "that can only be found by the order. Write down which schemes will learn it at lengths 8 to 24, and which will "
-    "still do it at 48 and 96. Then train two of them, and see.",
-    rubric=(
-        "I predicted, before training, what two schemes reach at 16, 48 and 96, and gave a reason.",
-        "I varied the scheme and nothing else: same task, model, steps, learning rate and lengths.",
-        "I compared with a reader that has no positions, and with a twin of the task in which no order is needed.",
-        "I ran at least three seeds, and where they differ I say how often, and show the range.",
-        "I said what result would change my mind about the reason, and ran the control that could show it.",
-        "I tested on sequences that no training drew, and chose nothing by looking at them.",
-    ),
-    answer="""
-        **The task.** One symbol in five, drawn by chance, wears a mark. At every place without one, name the nearest
-        marked symbol; where two are equally near, nothing is asked.
-
-        **The prediction.** Linear bias, which learns neither task of the lesson, does this one, and beyond the training
-        length too: every step away takes the same off a score, to both sides and at any length, so of all marked
-        symbols the nearest keeps most. Sinusoids and learned positions learn it, and fail beyond length 24.
-
-        **What came out.** One layer, 400 steps, ten seeds each: the share of right answers, mean and (range). (From one
-        afternoon, not in the record.)
-
-        | scheme | length 16 | length 48 | length 96 |
-        |:--|:--|:--|:--|
-        | linear bias, slope 1/2 | 1.00 (1.00 to 1.00) | 0.99 (0.99 to 0.99) | 0.99 (0.99 to 0.99) |
-        | rotary | 0.99 (0.93 to 1.00) | 0.97 (0.90 to 0.99) | 0.95 (0.87 to 0.96) |
-        | T5's bias | 0.97 (0.97 to 0.97) | 0.73 (0.72 to 0.74) | 0.50 (0.48 to 0.51) |
-        | sinusoids | 1.00 (1.00 to 1.00) | 0.53 (0.47 to 0.55) | 0.31 (0.27 to 0.32) |
-        | learned | 1.00 (1.00 to 1.00) | 0.35 (0.30 to 0.40) | 0.17 (0.14 to 0.20) |
-        | no positions | 0.50 (0.49 to 0.51) | 0.24 (0.24 to 0.24) | 0.19 (0.18 to 0.19) |
-
-        **What would have changed my mind.** Had next to no bias done as well, the reason would be wrong. The slope here
-        is that of `alibi_bias(8, T)[:1]`. With 1/256, that of `alibi_bias(1, T)`, the reader gets 0.56, 0.29 and 0.22,
-        hardly more than without positions. In the twin with a single mark no order is needed: there a reader without
-        positions gets everything right, and linear bias 0.86 at length 96 (0.72 to 0.94; five seeds each), for it hides
-        a mark that is far away.
-
-        **What is not shown.** That rotary would not catch up with more steps, or that any of this holds with more
-        layers. And I chose: of five tasks tried, this is the one that linear bias wins. To name the last symbol, the
-        middle one, the mirror image's, or the marked one before, it is no use or not the best (two seeds each).
-    """,
-)
-INVESTIGATIONS = [WHICH]

@@ -22,10 +22,7 @@ def my_shift(k, d_model):
 
 
 SHIFT = Exercise(
-    lesson="positional_encodings",
-    title="The matrix that moves by k",
     solution=my_shift,
-    returns="one matrix, real numbers (d_model, d_model)",
     cases=(
         Case(
             lambda: (3, 6),
@@ -44,12 +41,6 @@ SHIFT = Exercise(
             wide,
             ROUNDED,
         ),
-    ),
-    hints=(
-        "Take one pair: from sin a and cos a make sin(a + b) and cos(a + b), with b = k / 10000^(2i/D).",
-        "sin(a + b) = cos b · sin a + sin b · cos a, and cos(a + b) = -sin b · sin a + cos b · cos a.",
-        "So the pair is multiplied by [[cos b, sin b], [-sin b, cos b]]: on the diagonal of M, a block for each pair.",
-        "even = torch.arange(0, D, 2), odd = even + 1; then M[even, odd] = sin b sets all pairs at once.",
     ),
     mistakes=slips("""
         odd] = cos, sin -> odd] = cos, -sin
@@ -112,17 +103,8 @@ TURNED = (
 )
 
 ROTATE = Exercise(
-    lesson="positional_encodings",
-    title="Rotary positions",
     solution=my_rotate,
-    returns="a tensor of the shape and dtype of x, (..., T, D)",
     cases=TURNED,
-    hints=(
-        "Three steps: an angle for each place and pair, (T, D/2); the pairs, x[..., 0::2] and x[..., 1::2]; the turn.",
-        "The angles are positions[:, None] / 10000 ** (2i / D), with 2i = torch.arange(0, D, 2).",
-        "A pair (a, b) becomes (a cos - b sin, a sin + b cos).",
-        "torch.stack([first, second], dim=-1).flatten(-2) lays the two back as neighbours.",
-    ),
     mistakes=slips("""
         a, b = x[..., 0::2], x[..., 1::2] -> a, b = x.chunk(2, dim=-1)
         torch.stack([first, second], dim=-1).flatten(-2) -> torch.cat([first, second], dim=-1)
@@ -175,18 +157,9 @@ def mended_rotate(x, positions):
 
 
 BROKEN = Exercise(
-    lesson="positional_encodings",
-    title="Find the bug: rotary",
     solution=mended_rotate,
-    returns=ROTATE.returns,
     cases=TURNED,
     stub=broken_rotate,
-    hints=(
-        "Turn q and k by places 0, 1, 2 ..., then by 1000, 1001, 1002 ...: the scores q kᵀ should not change. They do.",
-        "With D = 2 all is well, and with D = 4 the length of a vector changes. Print the angles (T, D) for D = 4.",
-        "Which number meets which partner? x_0 and x_1. Which numbers get the same angle? x_0 and x_(D/2).",
-        "The angles must lie θ_0, θ_0, θ_1, θ_1 ...: angles.repeat_interleave(2, dim=-1).",
-    ),
     mistakes=slips("""
         angles.repeat_interleave(2, dim=-1) -> torch.cat([angles, angles], dim=-1)
             The bug is still there. x_0 and x_1 are turned as a pair, each by an angle of its own: that is no turn.

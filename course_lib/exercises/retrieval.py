@@ -30,9 +30,7 @@ def unlikely_passages():
 
 
 MARGINAL = Exercise(
-    title="The sum over passages",
     solution=my_marginal,
-    returns="log p of each answer, (B, V)",
     cases=(
         Case(
             read,
@@ -61,12 +59,6 @@ MARGINAL = Exercise(
         Case(unlikely_passages, OVERFLOW),
         Case(read, NO_GRADIENT, ask=pulled),
         Case(lambda: read(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "There are two steps: first log p(z | x) of the passages, (B, K), then the sum over them, in log space.",
-        "log p(z | x) is (scores / temperature).log_softmax(dim=1): over the passages of a question.",
-        "The log of a product is a sum of logs: log_z[..., None] + log_y is log [p(z | x) p(y | x, z)], (B, K, V).",
-        "The sum over passages is torch.logsumexp(..., dim=1).",
     ),
     mistakes=slips("""
         torch.logsumexp(log_z[..., None] + log_y, dim=1) -> (log_z.exp()[..., None] * log_y).sum(dim=1)
@@ -125,9 +117,7 @@ def without_autograd(answer, *arguments):
 
 
 LIFT = Exercise(
-    title="The gradient that raises a passage",
     solution=my_lift,
-    returns="d log p(y | x) / d score of each passage, (B, K)",
     cases=(
         Case(
             told,
@@ -152,12 +142,6 @@ LIFT = Exercise(
         Case(far_apart, OVERFLOW),
         Case(told, "Here autograd is switched off, so write the derivative down as a formula.", without_autograd),
         Case(lambda: told(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "log p(y | x) = logsumexp over z of (log p(z | x) + log p(y | x, z)). Differentiate by one score: two terms.",
-        "One term is p(z | x, y), the posterior once the answer is known: the softmax over z of (log_z + log_y).",
-        "The other comes from the denominator of p(z | x) = exp(score) / sum of exp. It is p(z | x), with a minus.",
-        "So it is (log_z + log_y).softmax(dim=1) - log_z.exp(). Compare it with autograd.",
     ),
     mistakes=slips("""
         told - log_z.exp() -> log_z.exp() - told
@@ -231,9 +215,7 @@ def steps(S=9, every=3, k=4, B=5, N=30, D=8, E=6, dtype=torch.float64):
 
 
 INDEX = Exercise(
-    title="Find the bug: an index that is not rebuilt",
     solution=mended_kept_index,
-    returns="what each step reads (S, B, k) and its scores (S, B, k), a pair",
     cases=(
         Case(
             steps,
@@ -256,12 +238,6 @@ INDEX = Exercise(
         Case(lambda: steps(dtype=torch.float32), SINGLE),
     ),
     stub=broken_kept_index,
-    hints=(
-        "Write down for every=3 which of the steps 0 to 8 should rebuild the index. Which of them do?",
-        "Print step // every and step % every for these steps.",
-        "step // 3 says how often 3 goes into the step. It is 0 for the first three steps, and never again.",
-        "step % every == 0 holds at steps 0, 3 and 6.",
-    ),
     mistakes=slips("""
         step % every == 0 -> step // every == 0
             The bug is still there: from step `every` on, the index is never rebuilt. The scores are up to date, so it trains, but the passages that it reads get worse.

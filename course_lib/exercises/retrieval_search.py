@@ -11,8 +11,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
-LESSON = "retrieval"
-
 
 def my_bm25(question, passages, k1, b):
     N, mean = len(passages), sum(map(len, passages)) / len(passages)
@@ -37,10 +35,7 @@ def texts(N=7, letters="abcdef", length=9, asked=2, k1=1.2, b=0.7):
 
 
 BM25 = Exercise(
-    lesson=LESSON,
-    title="BM25",
     solution=my_bm25,
-    returns="a list with the score of each passage, N numbers",
     cases=(
         Case(
             texts,
@@ -76,12 +71,6 @@ BM25 = Exercise(
             lambda: texts(b=0.2),
             "With another b it is wrong: use the `b` that is passed in.",
         ),
-    ),
-    hints=(
-        "Loop over the passages, and inside over the words of the question, whose contributions you add up.",
-        "n = sum(word in other ...) counts the passages with the word, tf = passage.count(word) its occurrences here.",
-        "idf = log(1 + (N - n + 0.5) / (n + 0.5)) is large for a word that few passages contain.",
-        "A word contributes idf * tf / (tf + k1 * (1 - b + b * len(passage) / mean)), where mean is the mean length.",
     ),
     mistakes=slips("""
         sum(word in other for other in passages) -> sum(other.count(word) for other in passages)
@@ -140,10 +129,7 @@ about = partial(Case, tolerance=1e-4)  # an answer that adds a millionth to a le
 
 
 DENSE = Exercise(
-    lesson=LESSON,
-    title="Dense search",
     solution=my_dense_search,
-    returns="indices int64 (M, k) and cosines (M, k) of the k nearest, a pair",
     cases=(
         about(
             vectors,
@@ -161,12 +147,6 @@ DENSE = Exercise(
         about(lambda: vectors(6, 40, 3, 12), "It is wrong with many passages."),
         about(vectors, NO_GRADIENT, ask=pulled),
         about(lambda: vectors(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Scale every vector to length 1: F.normalize(x, dim=-1). Then the dot product of two vectors is their cosine.",
-        "asked @ known.T has a row for each question and a column for each passage, (M, N).",
-        "cosines.topk(k, dim=1) gives the k largest of each row, the largest first.",
-        "It has .values and .indices: return the indices, then the cosines.",
     ),
     mistakes=slips("""
         asked, known = F.normalize(asked, dim=-1), F.normalize(known, dim=-1) -> pass

@@ -15,9 +15,7 @@ def my_step(x, h, w_x, w_h, b):
 
 
 STEP = Exercise(
-    title="The step",
     solution=my_step,
-    returns="the new state, (B, H)",
     cases=on(
         "B D, B H, D H, H H, H",
         narrowed(
@@ -28,11 +26,6 @@ STEP = Exercise(
             (without("b"), "With b = 0 the answer must be tanh(x w_x + h w_h). Look at the term with h."),
             otherwise="Without a bias you are right; add b inside the tanh, once.",
         ),
-    ),
-    hints=(
-        "Three terms go into the tanh: what comes in, what is remembered, and a constant.",
-        "Shapes decide the order: x is (B, D) and w_x is (D, H), so the product is x @ w_x.",
-        "return torch.tanh(x @ w_x + ... + b); the missing term has h and w_h.",
     ),
     mistakes=slips("""
         torch.tanh( -> (  # You return the sum itself: tanh is missing around it.
@@ -59,9 +52,7 @@ def my_bptt(x, h0, w_x, w_h, b, grad_hs):
 
 
 BPTT = Exercise(
-    title="Back-propagation through time",
     solution=my_bptt,
-    returns="the gradient of w_h, (H, H)",
     cases=on(
         "B T D, B H, D H, H H, H, B T H",
         narrowed(
@@ -69,11 +60,6 @@ BPTT = Exercise(
             otherwise="One step is right, ten are not. Print da_t at every step and compare it with `bptt`.",
         ),
         plain=True,
-    ),
-    hints=(
-        "Walk from the last step to the first and carry what later steps send back.",
-        "At step t: da_t = (grad_hs[:, t] + from_later) * (1 - h_t ** 2).",
-        "Step t adds h_{t-1}.T @ da_t to the gradient of w_h, and sends da_t @ w_h.T to step t - 1.",
     ),
     mistakes=slips("""
         da @ w_h.T -> da @ w_h  # On the way back the signal goes through w_h transposed: da_t @ w_h.T.
@@ -108,9 +94,7 @@ def my_truncated(grad_hs, hs, w_h, chunk):
 
 
 TRUNCATED = Exercise(
-    title="Truncation",
     solution=my_truncated,
-    returns="da for every step, of the shape of hs, (B, T, H)",
     cases=(
         *on(  # ten steps are no multiple of four: counting from the wrong end shows
             "B T H, B T H, H H",
@@ -124,11 +108,6 @@ TRUNCATED = Exercise(
         Case(tensors("B T H, B T H, H H", 3), "With chunk = 4 you are right, with chunk = 3 you are not."),
         Case(tensors("B T H, B T H, H H", 1), "With chunk = 1 nothing comes from a later step: every step is a chunk."),
         Case(tensors("B T H, B T H, H H", 99), "One chunk of 99 holds the whole text: nothing is cut."),
-    ),
-    hints=(
-        "Start from back-propagation through time without cuts; only what is passed back changes.",
-        "Chunks begin at t = 0, chunk, 2 chunk, ...; from such a step nothing goes to the step before.",
-        "After da_t is known: from_later = da_t @ w_h.T, or zeros where t % chunk == 0.",
     ),
     mistakes=slips("""
         if t % chunk -> if True  # You never cut: the signal must stop where a chunk begins, at t = chunk, 2 chunk, ...
@@ -156,9 +135,7 @@ def my_probabilities(logits, temperature):
 
 
 PROBABILITIES = Exercise(
-    title="Temperature",
     solution=my_probabilities,
-    returns="one probability a symbol, of the shape of logits, (B, V)",
     cases=(
         *on(
             "B V",
@@ -173,11 +150,6 @@ PROBABILITIES = Exercise(
         ),
         Case(lambda: (torch.tensor([[0.0, 1.0], [-3e3, -2e3]]), 1.0), "Rows that lie far apart come out wrong."),
         Case(lambda: (torch.tensor([[300.0, 100.0, 299.0], [-300.0, -301.0, -500.0]]), 2.0), OVERFLOW),
-    ),
-    hints=(
-        "A low temperature makes differences between logits larger.",
-        "Divide the logits by the temperature, then take the softmax over the last dimension.",
-        "exp overflows for large numbers: subtract each row's maximum before exp. It cancels.",
     ),
     mistakes=slips("""
         .values) / temperature -> .values)  # The temperature changes nothing in your answer.
@@ -213,9 +185,7 @@ def gradients(first=1.0, second=3.0):
 
 
 CLIP = Exercise(
-    title="Clipping",
     solution=my_clip,
-    returns="a list with one gradient for each that came in, of its shape",
     cases=(
         Case(gradients, "All gradients together must have norm max_norm = 2 and keep their direction. Yours do not."),
         Case(lambda: gradients(1e-3, 1e-3), "A short gradient must stay as it is. Clipping only ever shortens."),
@@ -224,11 +194,6 @@ CLIP = Exercise(
         Case(lambda: ([torch.tensor([0.6, -0.8])], 0.5), "With max_norm = 0.5, [0.6, -0.8] becomes [0.3, -0.4]."),
         Case(lambda: ([torch.tensor([3.0, -4.0])], 5.0), "A gradient of length max_norm, here 5, stays as it is."),
         Case(lambda: ([torch.tensor([3.0, -4.0])], 7.0), "With max_norm = 7, [3, -4] has length 5 and stays as it is."),
-    ),
-    hints=(
-        "One number decides: the length of all gradients together, as if they were one long vector.",
-        "norm = sqrt(sum of all squared entries of all tensors); the common factor is max_norm / norm.",
-        "Use the factor only where it shortens: min(1, max_norm / norm), and beware of norm = 0.",
     ),
     mistakes=slips("""
         g * scale for -> g * min(1.0, max_norm / float(g.norm())) for

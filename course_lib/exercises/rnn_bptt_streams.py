@@ -7,8 +7,6 @@ from course_lib.exercises.compare import misfit
 from course_lib.exercises.probes import Case
 from course_lib.exercises.slips import slips
 
-LESSON = "rnn_bptt"
-
 
 def broken_streams(ids, batch, chunk):
     """Pairs (x, y), each (batch, chunk), in the order in which they are read: ids (N,), y is x one character later."""
@@ -47,10 +45,7 @@ def continued(answer, ids, batch, chunk):
 
 
 STREAMS = Exercise(
-    lesson=LESSON,
-    title="Mend: chunks that do not go on",
     solution=mended_streams,
-    returns="a list of pairs (x, y), each (batch, chunk)",
     cases=(
         Case(
             text(67, 3, 4),
@@ -71,11 +66,6 @@ STREAMS = Exercise(
         Case(text(29, 1, 5), "With a single row it is wrong: its chunks are the text, in order.", continued),
     ),
     stub=broken_streams,
-    hints=(
-        "Take ids = torch.arange(25), batch = 2 and chunk = 3, and print the first two pairs. Where does row 0 go on?",
-        "The state that is carried over belongs to a row. So a row must be one stretch of the text, cut into n chunks.",
-        "view(batch, n, chunk) gives each row its own stretch. Then swap two dimensions, to have chunk after chunk.",
-    ),
     mistakes=slips("""
         .view(batch, n, chunk).transpose(0, 1) -> .view(n, batch, chunk)
             The bug is still there: row 0 of the second chunk goes on behind the *last* row of the first chunk. Its

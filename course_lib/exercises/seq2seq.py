@@ -22,17 +22,10 @@ def targets(padding=0, start=1, end=2):
 
 
 SHIFT = Exercise(
-    title="The shifted target",
     solution=my_shifted_target,
-    returns="two integer tensors, (B, T) each: what the decoder reads, and what it should write",
     cases=(
         Case(targets, "Print both next to the table above: each target stands one position before it is read."),
         Case(lambda: targets(2, 9, 0), "With other ids for padding, start and end it is wrong: use `padding`."),
-    ),
-    hints=(
-        "The decoder writes everything except the first column: target[:, 1:].",
-        "It reads everything except the last column, target[:, :-1]; but short rows then still contain the end.",
-        "Where it should write padding, it reads padding: masked_fill(target_out == padding, padding).",
     ),
     mistakes=slips("""
         .masked_fill(target_out == padding, padding) -> .clone()
@@ -82,9 +75,7 @@ def zeros():
 
 
 LOSS = Exercise(
-    title="The masked loss",
     solution=my_masked_loss,
-    returns="one number, a tensor without dimensions: the mean over all real tokens of the batch",
     cases=(
         Case(batch, "The loss is the mean of -log softmax(logits)[target] over real tokens. Which ones do you count?"),
         Case(lambda: batch(padding=0), "When the padding has the id 0 your answer is wrong: compare with `padding`."),
@@ -93,11 +84,6 @@ LOSS = Exercise(
         Case(batch, NO_GRADIENT, ask=pulled),
         Case(single(batch), SINGLE),
         Case(single(lambda: batch(scale=300.0)), OVERFLOW),
-    ),
-    hints=(
-        "You need the probability of the correct token: log_softmax over the vocabulary, then pick one of V.",
-        "log_p.gather(-1, target_out[..., None])[..., 0] picks it; the result is (B, T).",
-        "With real = target_out != padding, log_p[real] is a flat list of what counts. Return minus its mean.",
     ),
     mistakes=slips("""
         log_p[real] -> log_p  # You count padding: average over real tokens only.

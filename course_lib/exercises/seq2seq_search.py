@@ -7,8 +7,6 @@ from course_lib.exercises.probes import Case
 from course_lib.exercises.slips import slips
 from course_lib.exercises.toys import END, START, Toy, all_written, toys, tree
 
-LESSON = "seq2seq"
-
 
 def my_greedy(step, state, start, end, max_len):
     tokens, token = [], start
@@ -22,10 +20,7 @@ def my_greedy(step, state, start, end, max_len):
 
 
 GREEDY = Exercise(
-    lesson=LESSON,
-    title="Greedy search",
     solution=my_greedy,
-    returns="a list of token ids",
     cases=(
         Case(  # some end early, some never, and some do write the start: breaking on it stops at once
             lambda: (toys(12) + toys(4, end=-9.0) + toys(8, end=-9.0, start=3.0), 6),
@@ -37,11 +32,6 @@ GREEDY = Exercise(
             "With another state, other ids for start and end or another max_len it is wrong: use the arguments.",
             all_written,
         ),
-    ),
-    hints=(
-        "Two things pass from step to step: the token that was written last, and the state.",
-        "Call log_p, state = step(token, state), then set token = int(log_p.argmax()).",
-        "Stop when the token is the end, before you append it, or after max_len steps.",
     ),
     mistakes=slips("""
         return tokens -> return tokens + [end] * (token == end)
@@ -78,10 +68,7 @@ def my_beam(step, state, start, end, max_len, width):
 
 
 BEAM = Exercise(
-    lesson=LESSON,
-    title="Beam search",
     solution=my_beam,
-    returns="a list of token ids: the best hypothesis, without start and end",
     seconds=20.0,
     cases=(
         Case(
@@ -96,12 +83,6 @@ BEAM = Exercise(
             "With another state, or other ids for start and end, your answer is wrong: use the arguments.",
             all_written,
         ),
-    ),
-    hints=(
-        "Keep a list of hypotheses: (sum of log-probabilities, tokens, last token, state).",
-        "In each step every unfinished hypothesis gives V longer ones; sort them by their sums.",
-        "A hypothesis that has ended keeps its slot: the others share the width - len(ended) slots that are left.",
-        "At the end return the tokens of the hypothesis with the largest sum, whether it ended or was cut at max_len.",
     ),
     mistakes=slips("""
         width - len(ended) -> 1 - len(ended)  # `width` changes nothing in your answer: this is greedy search.
@@ -170,10 +151,7 @@ def by_tens(evaluate, model, states, references, max_len=8):
 
 
 LEAK = Exercise(
-    lesson=LESSON,
-    title="Spot the leak in an evaluation",
     solution=mended_accuracy,
-    returns="the share of correct tokens, a number from 0 to 1",
     cases=(
         Case(a_test_set, "Let the model write until its own end, then compare position by position.", by_tens),
         Case(lambda: (*a_test_set(), 2), "With max_len = 2 it is wrong: stop writing after so many tokens.", by_tens),
@@ -181,12 +159,6 @@ LEAK = Exercise(
         Case(lambda: a_test_set(0, 4), "Where start is 0 and end is 4, it is wrong: use the arguments.", by_tens),
     ),
     stub=leaking_accuracy,
-    hints=(
-        "Where does the reference enter the loop? Each of these lines tells the model something.",
-        "`token = wanted` feeds the correct token, even after a wrong one. What will the model read in real use?",
-        "`for wanted in ...` also tells the model how long to write. Let it run to its own end, or for max_len steps.",
-        "First write the whole sentence, then compare it with [*reference, end], position by position.",
-    ),
     mistakes=slips("""
         while token != end and len(written) < max_len -> while len(written) < len(wanted)
         written.append(token) -> written.append(token); token = wanted[len(written) - 1]

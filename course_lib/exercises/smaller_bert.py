@@ -47,9 +47,7 @@ def which_layer(answer, solution, arguments):
 
 
 SHARED_STACK = Exercise(
-    title="Shared blocks",
     solution=my_shared_stack,
-    returns="the output of the last layer, (B, T, D)",
     cases=(
         Case(matrices, which_layer, stacked),
         Case(lambda: matrices(1, 1, 2, 2, 8), OTHER_SIZES, stacked),
@@ -57,12 +55,6 @@ SHARED_STACK = Exercise(
         Case(lambda: matrices(G=4, n_layers=4), "It is wrong with as many blocks as layers. Use each once.", stacked),
         Case(matrices, NO_GRADIENT, gradients),
         Case(lambda: matrices(dtype=torch.float32), SINGLE, stacked),
-    ),
-    hints=(
-        "How many layers use each of the G blocks? What does each layer read?",
-        "Loop over n_layers layers with x = block(x). Which block is that in layer 0, and which in the last layer?",
-        "With six layers and three blocks, the layers use the blocks 0, 0, 1, 1, 2, 2.",
-        "Layer number `layer`, counted from 0, uses blocks[layer * len(blocks) // n_layers].",
     ),
     mistakes=slips("""
         range(n_layers) -> range(0, n_layers, n_layers // len(blocks))
@@ -133,21 +125,13 @@ def which_of_both(answer, solution, arguments):
 
 
 REPLACE = Exercise(
-    title="Replaced or not",
     solution=my_replace,
-    returns="the text with the sampled tokens, integers (B, T), and what was replaced, booleans (B, T)",
     cases=(
         Case(drawn_pieces, which_of_both),
         Case(lambda: drawn_pieces(1, 1, 1, 0), OTHER_SIZES),
         Case(lambda: drawn_pieces(3, 5, 0, 0), "It is wrong if no position is chosen: the text as it was, all False."),
         Case(lambda: drawn_pieces(2, 4, 8, 3), "It is wrong if every position is chosen."),
         Case(lambda: drawn_pieces(2, 7, 5, 5), "It is wrong if each sample is the original token: all False."),
-    ),
-    hints=(
-        "Return two things: the text with the sampled tokens, and where it differs from the original.",
-        "read = ids.clone() is a copy, and read[chosen] are its chosen positions, row by row.",
-        "read[chosen] = drawn puts the sampled tokens there. What has changed?",
-        "read != ids is True where the token differs. Sampling the same token again has changed nothing.",
     ),
     mistakes=slips("""
         return read, read != ids -> return read, chosen.clone()
@@ -239,9 +223,7 @@ def which_text(answer, solution, arguments):
 
 
 REPLACED = Exercise(
-    title="Find the bug: a discriminator that is right at once",
     solution=mended_replaced,
-    returns="what the discriminator reads, integers (B, T), and what was replaced, booleans (B, T)",
     cases=(
         Case(hidden_places, which_text, batch_of),
         Case(lambda: hidden_places(1, 30), OTHER_SIZES, batch_of),
@@ -254,12 +236,6 @@ REPLACED = Exercise(
         ),
     ),
     stub=broken_replaced,
-    hints=(
-        "On random letters nobody can tell which ones were replaced, but its accuracy is near 1.00. What does it see?",
-        "Print both results side by side. Which token is at the positions where the label is True?",
-        "Two models read here, the generator and the discriminator. Should they read the same text?",
-        "`text` contains the sampled tokens and no [MASK]. This is what the discriminator should read.",
-    ),
     mistakes=slips("""
         return text, -> return read,
             The bug is still there: the discriminator reads [MASK] at every chosen position and can say "replaced"

@@ -7,8 +7,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled, same
 from course_lib.exercises.slips import slips
 
-LESSON = "smaller_bert"
-
 
 def my_distillation_loss(student, teacher, temperature):
     meant = (teacher.detach() / temperature).log_softmax(dim=1)  # (N, V), log p(teacher)
@@ -37,10 +35,7 @@ def which_pull(answer, solution, arguments):
 
 
 DISTILLATION_LOSS = Exercise(
-    lesson=LESSON,
-    title="The loss of distillation",
     solution=my_distillation_loss,
-    returns="one number, a tensor without dimensions",
     cases=(
         Case(
             two_logits,
@@ -68,12 +63,6 @@ DISTILLATION_LOSS = Exercise(
         Case(certain, OVERFLOW),
         Case(lambda: two_logits(3, 4, 1.5, 1000.0), "It is wrong for logits as large as a thousand: exp overflows."),
         Case(lambda: two_logits(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "KL(teacher || student) at one position: the sum over tokens of p(teacher) (log p(teacher) - log p(student)).",
-        "(student / temperature).log_softmax(dim=1) is log p(student), (N, V). Do the same for the teacher.",
-        "The teacher does not learn: teacher.detach(). Its probabilities are exp of its log probabilities.",
-        "Sum over tokens, average over positions, and multiply by temperature**2.",
     ),
     mistakes=slips("""
         temperature**2 * -> 1.0 *
@@ -179,10 +168,7 @@ def which_numbers(answer, solution, arguments):
 
 
 QUANTISE = Exercise(
-    lesson=LESSON,
-    title="Quantise a matrix",
     solution=my_quantise,
-    returns="the integers, int8 (m, n), and the scale of each row, (m,)",
     cases=(
         Case(matrix, which_numbers),
         Case(matrix, "The numbers are right, but each takes more than a byte: .to(torch.int8), after rounding.", kind),
@@ -191,13 +177,6 @@ QUANTISE = Exercise(
         Case(lambda: matrix(3, 8, 2), "It is wrong with 2 bits: the integers are -1, 0 and 1."),
         Case(zeros_too, "It is wrong for a row of zeros: its integers are 0, and so is its scale.", watched),
         Case(lambda: matrix(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "With 4 bits the integers go from -7 to 7. Which weight of a row becomes 7 or -7?",
-        "The largest integer is 2 ** (bits - 1) - 1. A row's scale is its largest absolute weight divided by it.",
-        "weights.abs().amax(dim=1) is (m,). To divide each row by its scale, make the scales (m, 1): scales[:, None].",
-        "Round first, then .to(torch.int8), which by itself would cut off the decimals.",
-        "A row of zeros has scale 0, and 0 / 0 is NaN. Divide this row by something else.",
     ),
     mistakes=slips("""
         weights.abs().amax(dim=1) -> weights.abs().amax().expand(len(weights))

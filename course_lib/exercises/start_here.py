@@ -29,10 +29,8 @@ def inputs(steps, w, dtype=torch.float64):
 
 
 MEMORY = Exercise(
-    title="A memory of one number",
     solution=my_memory,
     stub=given_memory,
-    returns="the states, one for each input, (T,)",
     cases=(
         Case(
             inputs(6, 0.8),
@@ -49,11 +47,6 @@ MEMORY = Exercise(
         Case(inputs(9, -1.1), "With another length and w = -1.1 it is wrong: is a number written into the code?"),
         Case(inputs(6, 0.8, torch.float32), SINGLE),
         Case(inputs(6, 0.8), NO_GRADIENT, ask=pulled),
-    ),
-    hints=(
-        "One step is one line: it takes the old h and one input, and makes the new h.",
-        "`for x_t in x:` walks over the inputs, and x_t is one of them. h still holds what the step before made.",
-        "In the formula the new h stands left of the equals sign, w times the old h and x_t right of it.",
     ),
     mistakes=(
         *slips("""

@@ -41,9 +41,7 @@ def text(n=14, n_spans=3, ends=False, sentinels=SENTINELS):
 
 
 CORRUPTED = Exercise(
-    title="Span corruption",
     solution=my_corrupted,
-    returns="source and target, two lists of ids",
     cases=(
         Case(
             text,
@@ -69,12 +67,6 @@ CORRUPTED = Exercise(
             "It is wrong where two spans touch or the first one begins the text. Each span has its own sentinel.",
         ),
         Case(lambda: text(sentinels=SCATTERED), ANY_IDS),
-    ),
-    hints=(
-        "Walk from span to span and remember where you are. Three things happen at each span.",
-        "The source gets the tokens between the last span and this one, and then this span's sentinel.",
-        "The target gets the sentinel, and then the span's tokens, tokens[start:end]. You are now at `end`.",
-        "After the last span, append the rest of the text to the source and one more sentinel to the target.",
     ),
     mistakes=slips("""
         [sentinels[k]] + tokens[start:end] -> tokens[start:end] + [sentinels[k]]
@@ -140,9 +132,7 @@ def turned(target):
 
 
 RESTORED = Exercise(
-    title="Put the text back together",
     solution=my_restored,
-    returns="the text, a list of ids",
     cases=(
         Case(
             corrupted,
@@ -164,12 +154,6 @@ RESTORED = Exercise(
         ),
         Case(lambda: written(lambda target: [*target, 60]), "Drop what follows a sentinel that the source lacks."),
         Case(lambda: corrupted(sentinels=SCATTERED), ANY_IDS),
-    ),
-    hints=(
-        "Take two passes: split the target into spans, then walk through the source.",
-        "Turn the target into a dictionary, from each sentinel to the list of tokens that follow it.",
-        "Write part = parts[token] = [] at a sentinel, and append every other token to `part`.",
-        "In the source a sentinel becomes parts.get(token, []), and every other token stays.",
     ),
     mistakes=slips("""
         parts.get(token, []) if token in sentinels else [token] -> parts.get(token, [token])
@@ -237,9 +221,7 @@ def row(*n_spans):
 
 
 PACKED = Exercise(
-    title="Find the bug: sentinels that repeat",
     solution=mended_packed,
-    returns="source and target of the row, two lists of ids",
     cases=(
         Case(
             lambda: row(2, 3, 1),
@@ -258,12 +240,6 @@ PACKED = Exercise(
         Case(lambda: (*row(2, 1, 3)[:2], SCATTERED), ANY_IDS),
     ),
     stub=broken_packed,
-    hints=(
-        "Write down source and target for a row of two texts with one span each. Then put the texts back together.",
-        "Which sentinel does the first span of the second text get? Which one did the first text's span get?",
-        "enumerate starts from 0 again for each text. How many sentinels have been used by then?",
-        "enumerate(hidden, start=used) continues the count.",
-    ),
     mistakes=slips("""
         enumerate(hidden, start=used) -> enumerate(hidden)
             The bug is still there: each text starts with the first sentinel again, so two spans share one.

@@ -8,8 +8,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
 from course_lib.exercises.slips import slips
 
-LESSON = "text_to_text"
-
 
 def my_prefix(prefix, tokens, end, longest):
     room = longest - len(prefix) - 1
@@ -23,10 +21,7 @@ def asked(n=9, longest=8, n_prefix=3, end=2):
 
 
 PREFIX = Exercise(
-    lesson=LESSON,
-    title="The prefix",
     solution=my_prefix,
-    returns="the ids that the encoder reads, a list of at most `longest`",
     cases=(
         Case(
             lambda: asked(9, 30),
@@ -44,11 +39,6 @@ PREFIX = Exercise(
         Case(lambda: asked(5, 4), "If there is no room for the source, only prefix and `end` are left."),
         Case(lambda: asked(0, 9), "With an empty source, only prefix and `end` are left."),
         Case(lambda: asked(6, 20, end=1), "With another end it is wrong: use the id that is passed in as `end`."),
-    ),
-    hints=(
-        "In which order do prefix, source and `end` come? Which of the three may be cut?",
-        "`end` takes one id and the prefix len(prefix) ids: how many are left for the source?",
-        "room = longest - len(prefix) - 1, and tokens[:room].",
     ),
     mistakes=slips("""
         prefix + tokens[:room] + [end] -> (prefix + tokens + [end])[:longest]
@@ -95,20 +85,12 @@ def batch(B=4, S=7, n_languages=5, first=60):
 
 
 LANGUAGE = Exercise(
-    lesson=LESSON,
-    title="The language token",
     solution=my_language,
-    returns="the sources (B, 1 + S) and their lengths (B,), a pair",
     cases=(
         Case(batch, "The shapes are right, but the ids are not: each source needs its language token in front."),
         Case(lambda: batch(1, 1, 3), OTHER_SIZES),
         Case(lambda: batch(6, 6, 9, 80), "It is wrong if B equals S: which dimension is the batch?"),
         Case(lambda: batch(3, 5, 1, 70), "It is wrong if all targets are in language 0, whose token is `first`."),
-    ),
-    hints=(
-        "Languages are numbered from 0, and their tokens have the ids first, first + 1 and so on.",
-        "The tokens are (B,). To stand in front of (B, S) they must be a column (B, 1): token[:, None].",
-        "Use torch.cat([column, source], dim=1). And how many real tokens does each source have now?",
     ),
     mistakes=slips("""
         torch.cat([token[:, None], source], dim=1) -> torch.cat([source, token[:, None]], dim=1)
@@ -179,10 +161,7 @@ about = partial(Case, tolerance=1e-5)  # who adds a millionth to the number of t
 
 
 TARGET_LOSS = Exercise(
-    lesson=LESSON,
-    title="The loss over targets alone",
     solution=my_target_loss,
-    returns="one number, nats per target token",
     cases=(
         about(
             read,
@@ -206,12 +185,6 @@ TARGET_LOSS = Exercise(
         ),
         about(read, NO_GRADIENT, ask=pulled),
         about(lambda: read(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "The logits at position t predict the token at t + 1, so logits[:, :-1] belong to ids[:, 1:].",
-        "For log p of the actual next token, take log_softmax over V and gather it with ids[:, 1:, None].",
-        "A token counts if its own position is n_read or more and if it is not padding.",
-        "The mean is over all tokens of the batch that count: -said[asked].mean().",
     ),
     mistakes=slips("""
         (place >= n_read[:, None]) & (ids[:, 1:] != padding) -> ids[:, 1:] != padding

@@ -60,9 +60,7 @@ def broadcast():
 
 
 ATTENTION = Exercise(
-    title="Scaled dot-product attention",
     solution=my_attention,
-    returns="one vector for each query, (..., T_q, d_v)",
     cases=(
         Case(
             tensors(SHAPES, sizes=EVEN),
@@ -83,13 +81,6 @@ ATTENTION = Exercise(
         Case(single(tensors(SHAPES, None)), SINGLE),
         Case(lambda: (*[far_apart()] * 3, None), OVERFLOW),
         Case(lambda: (*[far_apart()] * 3, SEEN), OVERFLOW),
-    ),
-    hints=(
-        "Every query meets every key: q @ k.transpose(-2, -1) is (..., T_q, T_k). Divide by the square root of d_k.",
-        "Before the softmax, scores where the mask is False become the lowest number there is: masked_fill.",
-        "Softmax over the keys, the last dimension; weights @ v is the answer.",
-        "A query that may look at nothing: all its scores are equally low, so its weights come out uniform. Set the "
-        "weights to 0 where the mask is False.",
     ),
     mistakes=slips("""
         q.shape[-1] ** 0.5 -> 1
@@ -170,9 +161,7 @@ def headed(sizes, n_heads, mask=False, dtype=torch.float64):
 
 USUAL = {"B": 3, "T": 6, "D": 8}
 MULTI_HEAD = Exercise(
-    title="Heads",
     solution=my_heads,
-    returns="one vector for each token, of the shape of x, (B, T, D)",
     cases=(
         Case(
             lambda: headed(USUAL, 2),
@@ -189,12 +178,6 @@ MULTI_HEAD = Exercise(
         Case(lambda: headed(USUAL, 2, mask=True), "Where `attend` hides some keys it is wrong: hand it q, k, v whole."),
         Case(lambda: headed(USUAL, 2), NO_GRADIENT, ask=pulled),
         Case(lambda: headed(USUAL, 2, dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Project all heads at once: x @ w_q is (B, T, D), and head i has its columns from i · D/H to (i + 1) · D/H.",
-        "Cut the last dimension: .view(B, T, n_heads, D // n_heads). Then exchange time and heads: .transpose(1, 2).",
-        "attend(q, k, v) takes (B, H, T, D/H) and gives as much: all heads at once, and none sees another.",
-        "Back the same way: .transpose(1, 2), then .reshape(B, T, D). At the end @ w_o.",
     ),
     mistakes=slips("""
         .view(B, T, n_heads, D // n_heads).transpose(1, 2) -> .view(B, n_heads, T, D // n_heads)

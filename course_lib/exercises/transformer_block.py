@@ -43,10 +43,7 @@ def whole(given):
 
 
 MASK = Exercise(
-    lesson="transformer",
-    title="The decoder's mask",
     solution=my_mask,
-    returns="truth values for each sentence, query and key, bool (B, T, T)",
     cases=(
         Case(
             sentences,
@@ -59,12 +56,6 @@ MASK = Exercise(
         ),
         Case(lambda: sentences(padding=7), "With padding=7, where 0 is a word, it is wrong.", asked_of_words),
         Case(lambda: (torch.tensor([[4, 4]]), 0), "Two words give [[[True, False], [True, True]]].", asked_of_words),
-    ),
-    hints=(
-        "Two conditions, and both must hold: column u is not after row t, and token u is not padding.",
-        "torch.ones(T, T, dtype=torch.bool).tril() is True on and below the diagonal, (T, T).",
-        "target != padding is (B, T): a truth value for each key. All rows share it: [:, None] makes it (B, 1, T).",
-        "Then `past & real[:, None]`: broadcast to (B, T, T).",
     ),
     mistakes=slips("""
         .tril() -> .tril(-1)
@@ -124,10 +115,7 @@ def nothing(x):
 
 
 BLOCK = Exercise(
-    lesson="transformer",
-    title="The pre-norm block",
     solution=my_block,
-    returns="a tensor of the shape of x, (B, T, D)",
     cases=(
         Case(
             parts,
@@ -146,11 +134,6 @@ BLOCK = Exercise(
         Case(lambda: parts(1, 1, 2), OTHER_SIZES),
         Case(parts, NO_GRADIENT, ask=pulled),
         Case(lambda: parts(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Two halves, each of the form x + f(norm(x)).",
-        "The first half: x = x + attention(norm_1(x)). What is added to is x itself, not what the norm made of it.",
-        "The second half takes the x that the first one gave: x + feed_forward(norm_2(x)).",
     ),
     mistakes=slips("""
         x + attention(norm_1(x)) -> norm_1(x + attention(x))
@@ -235,10 +218,7 @@ def earlier_moves(answer, solution, arguments):
 
 
 DECODER = Exercise(
-    lesson="transformer",
-    title="Find the bug: a decoder that peeks",
     solution=mended_decoder,
-    returns="logits for each token behind the start, (B, T, V)",
     cases=(
         Case(translations, earlier_moves),
         Case(lambda: translations(1, 1), "With one sentence of one place it is wrong."),
@@ -246,12 +226,6 @@ DECODER = Exercise(
         Case(lambda: translations(dtype=torch.float32), SINGLE),
     ),
     stub=broken_decoder,
-    hints=(
-        "Change one token of `target` and see which rows of the logits move. A row before it must not.",
-        "The row at place t has to name target[:, t + 1]. Which places can x at place t look at?",
-        "Print the mask for T = 4. Row t should be True at 0 to t; the first row at 0 alone.",
-        "diagonal=1 comes from the other kind of mask, triu(diagonal=1), which is True for what is hidden.",
-    ),
     mistakes=slips("""
         .tril() -> .tril(diagonal=1)
             The bug is still there. At place t the token at t + 1 can be looked at, and that is what t has to name.

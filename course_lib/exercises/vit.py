@@ -27,9 +27,7 @@ def pictures(B=2, C=3, H=4, W=6, P=2, dtype=torch.float64):
 
 
 PATCHES = Exercise(
-    title="An image becomes patches",
     solution=my_patches,
-    returns="a vector for each patch, (B, N, C P P)",
     cases=(
         Case(
             pictures,
@@ -54,12 +52,6 @@ PATCHES = Exercise(
         Case(lambda: pictures(5, 3, 8, 14), MIXED_UP),
         Case(pictures, NO_GRADIENT, ask=pulled),
         Case(lambda: pictures(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Height is h rows of patches times P rows of pixels: reshape H into (h, P), and W into (w, P).",
-        "images.reshape(B, C, H // P, P, W // P, P) has six dimensions, and moves no number.",
-        "Bring them into the order (B, h, w, C, P, P) with permute: first which patch, then what is in it.",
-        "Join the last three to C P P, and h, w to N: .flatten(3).flatten(1, 2).",
     ),
     mistakes=slips("""
         cut.permute(0, 2, 4, 1, 3, 5) -> cut.reshape(B, H // P, W // P, C, P, P)
@@ -104,9 +96,7 @@ def pieces(B=2, C=3, H=4, W=6, P=2, dtype=torch.float64):
 
 
 IMAGE = Exercise(
-    title="Patches become an image again",
     solution=my_image,
-    returns="images, (B, C, H, W)",
     cases=(
         Case(
             pieces,
@@ -130,12 +120,6 @@ IMAGE = Exercise(
         ),
         Case(pieces, NO_GRADIENT, ask=pulled),
         Case(lambda: pieces(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Walk back through my_patches: its last line first.",
-        "A patch is C P P long, so P = sqrt(length / C). The grid is h = H // P down and w = W // P across.",
-        "patches.reshape(B, h, w, C, P, P) undoes the two flattens.",
-        "In the end h stands before the rows of a patch, w before its columns: permute to (B, C, h, P, w, P).",
     ),
     mistakes=slips("""
         cut = cut.permute(0, 3, 1, 4, 2, 5) -> pass
@@ -180,9 +164,7 @@ def table(grid=(2, 3), new_grid=(4, 5), D=4, dtype=torch.float64):
 
 
 PLACES = Exercise(
-    title="Places for another resolution",
     solution=my_places,
-    returns="a vector for [CLS] and one for each place of the new grid, (1 + h' w', D)",
     cases=(
         Case(
             table,
@@ -206,12 +188,6 @@ PLACES = Exercise(
         ),
         Case(table, NO_GRADIENT, ask=pulled),
         Case(lambda: table(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Take the row of [CLS] away first, and put it back in front at the end.",
-        "rest is (h w, D). F.interpolate wants pictures (1, D, h, w): transpose, then reshape.",
-        'F.interpolate(picture, new_grid, mode="bicubic") draws each of the D pictures on the new grid.',
-        "Back: picture[0].flatten(1) is (D, h' w'), and its transpose has a row for each place.",
     ),
     mistakes=slips("""
         rest.T.reshape(1, -1, *grid) -> rest.reshape(1, -1, *grid)

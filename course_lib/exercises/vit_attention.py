@@ -11,8 +11,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled, tensors
 from course_lib.exercises.slips import slips
 
-LESSON = "vit"
-
 
 def my_rollout(maps):
     mixed = torch.eye(maps.shape[-1]).to(maps)  # (T, T): before the first layer each place holds itself
@@ -29,10 +27,7 @@ def maps(L=3, B=2, heads=2, T=5, dtype=torch.float64):
 
 
 ROLLOUT = Exercise(
-    lesson=LESSON,
-    title="Rollout",
     solution=my_rollout,
-    returns="for each place what it has from each input, (B, T, T)",
     cases=(
         Case(
             maps,
@@ -48,12 +43,6 @@ ROLLOUT = Exercise(
         Case(lambda: maps(2, 1, 1, 1), OTHER_SIZES),
         Case(lambda: maps(6, 1, 4, 3), "With six layers and a single image it is wrong."),
         Case(lambda: maps(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Layer by layer: maps[0] is the first, (B, heads, T, T). Take the mean over its heads.",
-        "The residual hands every place on to itself: (A + I) / 2, with I = torch.eye(T).",
-        "The places of layer 2 hold a mixture of layer 1's, which hold mixtures of the input: a product of matrices.",
-        "mixed = layer @ mixed, from the identity on: the new layer on the left.",
     ),
     mistakes=slips("""
         (mean + torch.eye(mean.shape[-1]).to(mean)) / 2 -> mean
@@ -114,10 +103,7 @@ about = partial(Case, tolerance=1e-4)  # who adds a millionth to a sum, against 
 
 
 DISTANCE = Exercise(
-    lesson=LESSON,
-    title="How far a head looks",
     solution=my_distance,
-    returns="a mean distance, in patches, for each image and head, (B, heads)",
     cases=(
         about(
             looks,
@@ -140,12 +126,6 @@ DISTANCE = Exercise(
         about(lambda: looks(1, 2, (4, 1)), "On a single column of patches it is wrong."),
         about(looks, NO_GRADIENT, ask=pulled),
         about(lambda: looks(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "[CLS] has no place in the image: cut its row and its column off, weights[:, :, 1:, 1:].",
-        "Then a row no longer adds up to 1: divide it by its sum.",
-        "Patch n stands in row n // w and column n % w. The distance of two is the root of the sum of two squares.",
-        "For each patch, the sum of weight times distance. Then the mean over all patches that look.",
     ),
     mistakes=slips("""
         weights[:, :, 1:, 1:] -> weights[:, :, :-1, :-1]
@@ -195,10 +175,7 @@ def mended_start(patches, w, cls, places):
 
 START_SHAPES, EVERY = "B T D, D H, H, S H", {"B": 3, "T": 5, "D": 4, "H": 7, "S": 6}  # S: T + 1 places
 START = Exercise(
-    lesson=LESSON,
-    title="Find the bug: places one patch too early",
     solution=mended_start,
-    returns="what the first block reads, [CLS] first, (B, 1 + N, D)",
     cases=(
         Case(
             tensors(START_SHAPES, sizes=EVERY),
@@ -219,12 +196,6 @@ START = Exercise(
         Case(lambda: tuple(a.float() for a in tensors(START_SHAPES, sizes=EVERY)()), SINGLE),
     ),
     stub=broken_start,
-    hints=(
-        "places has 1 + N rows. Which of them does the broken function never use?",
-        "Which row does the first patch get, and for whom was that row made?",
-        "[CLS] is the first of the places. First put it in front, then add.",
-        "x = torch.cat([cls, patches]), and then x + places: one row each, in this order.",
-    ),
     mistakes=slips("""
         return x + places -> return torch.cat([x[:, :1], x[:, 1:] + places[:-1]], dim=1)
             The bug is still there: each patch gets the place of the one before it, and [CLS] gets none. A model that

@@ -23,9 +23,7 @@ def near(N=80, K=7, E=3, dtype=torch.float64):
 
 
 NEAREST = Exercise(
-    title="The nearest code",
     solution=my_nearest,
-    returns="for each vector the index of a code, integers (N,)",
     cases=(
         Case(
             near,
@@ -46,12 +44,6 @@ NEAREST = Exercise(
         Case(lambda: near(3, 9, 5), "Where there are more codes than vectors it is wrong."),
         Case(lambda: near(6, 1, 4), "With a single code it is wrong: that one is nearest to every vector."),
         Case(lambda: near(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "How far is each vector from each code? These are N times K numbers.",
-        "vectors[:, None] is (N, 1, E). Minus codes, (K, E), it is (N, K, E): one difference for each pair.",
-        "Squares, summed over E, are (N, K). You need no root, because the nearest stays the nearest.",
-        ".argmin(dim=1) is the index of the smallest number in each row.",
     ),
     mistakes=slips("""
         argmin(dim=1) -> argmax(dim=1)
@@ -116,21 +108,13 @@ def which_way_back(answer, solution, arguments):
 
 
 STRAIGHT_THROUGH = Exercise(
-    title="Straight through",
     solution=my_straight_through,
-    returns="`chosen` in the forward pass, (N, E)",
     cases=(
         Case(pairs, "The forward pass is wrong: the result equals `chosen`."),
         Case(pairs, which_way_back, pulled),
         Case(lambda: pairs(1, 1), OTHER_SIZES),
         Case(lambda: pairs(1, 3), which_way_back, pulled),
         Case(lambda: pairs(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Write `chosen` as `vectors` plus something. What is that something?",
-        "vectors + (chosen - vectors) is `chosen`. What is its gradient by `vectors`, and what should it be?",
-        "x.detach() has the values of x and no gradient: it counts as a constant.",
-        "Detach what is in the brackets, and nothing else.",
     ),
     mistakes=slips("""
         vectors + (chosen - vectors).detach() -> chosen
@@ -188,9 +172,7 @@ def which_gradient(answer, solution, arguments):
 
 
 QUANTISER_LOSS = Exercise(
-    title="The quantiser's loss",
     solution=my_quantiser_loss,
-    returns="one number, a tensor without dimensions",
     cases=(
         Case(
             quantised,
@@ -211,12 +193,6 @@ QUANTISER_LOSS = Exercise(
         Case(lambda: quantised(3, 2, 0.0), "With commitment = 0 nothing pulls `vectors`: there it is wrong.", pulled),
         Case(lambda: quantised(commitment=1.5), "With a commitment above 1 it is wrong."),
         Case(lambda: quantised(dtype=torch.float32), SINGLE),
-    ),
-    hints=(
-        "Both terms are the mean square of one difference. They differ in which side has to move.",
-        "sg in the formula is x.detach(): the same values, and no gradient.",
-        "In the first term the vectors stay: (chosen - vectors.detach()).square().mean() moves the codes alone.",
-        "In the second the codes stay, and it is multiplied by `commitment`.",
     ),
     mistakes=slips("""
         vectors.detach() -> vectors

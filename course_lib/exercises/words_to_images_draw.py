@@ -11,8 +11,6 @@ from course_lib.exercises import Exercise
 from course_lib.exercises.probes import OTHER_SIZES, SINGLE, Case, fresh, same
 from course_lib.exercises.slips import slips
 
-LESSON = "words_to_images"
-
 
 def my_draw(model, words, n, n_words):
     row = words
@@ -78,22 +76,13 @@ def all_at_once(model, words, n, n_words):
 
 
 DRAW = Exercise(
-    lesson=LESSON,
-    title="Codes after words",
     solution=my_draw,
-    returns="the codes of each image, integers (B, n) from 0",
     cases=(
         Case(names, which_code, written),
         Case(lambda: names(1, 1, 1, 3, 1), OTHER_SIZES, written),
         Case(lambda: names(2, 6, 30, 5, 4), "With more words than codes it is wrong.", written),
         Case(lambda: names(3, 2, 4, 1, 3), "With a single code it is wrong: that code, n times.", written),
         Case(the_last_code, "With more codes than words it is wrong: code k is token n_words + k.", written),
-    ),
-    hints=(
-        "It is lesson 07's loop that generates text. What is different about the tokens that are allowed?",
-        "model(row)[:, -1] predicts the next token, (B, V + K). The codes are its last K numbers.",
-        "logits[:, n_words:].argmax(dim=1, keepdim=True) counts codes from 0. Which token is that in the sequence?",
-        "row = torch.cat([row, best + n_words], dim=1), n times. At the end remove the words, and count from 0 again.",
     ),
     mistakes=(
         (all_at_once, "You take the n best codes for the first position. Each code has to be read before the next."),
@@ -218,10 +207,7 @@ def where_they_lie(answer, solution, arguments):
 
 
 REVIVE = Exercise(
-    lesson=LESSON,
-    title="Find the bug: dead codes that all move to one vector",
     solution=mended_revive,
-    returns="the codes, (K, E), the dead ones moved; no gradient is needed",
     cases=(
         Case(codebook, "A codebook is K codes of E numbers.", form),
         Case(codebook, where_they_lie, places),
@@ -235,12 +221,6 @@ REVIVE = Exercise(
         Case(lambda: codebook(2, 1, 1, dtype=torch.float32), SINGLE),
     ),
     stub=broken_revive,
-    hints=(
-        "Three codes are dead. Print the codes before and afterwards. Where do the three lie?",
-        "Of several equal codes argmin takes the first. What becomes of the others, and of all other vectors?",
-        "`drawn` has one number, and vectors[drawn], (1, E), is written to every dead code. How many are needed?",
-        "torch.randperm(len(vectors)) has every index once, in random order. Take as many as there are dead codes.",
-    ),
     mistakes=slips("""
         torch.randperm(len(vectors))[: len(dead)] -> torch.randint(len(vectors), (1,))
             The bug is still there: all dead codes lie on one vector. The first of several equals is chosen, and until
