@@ -73,7 +73,7 @@ def prove(exercise, seeds=(0,)):
 @pytest.mark.parametrize("exercise", all_exercises(), ids=lambda exercise: exercise.name)
 def test_every_exercise_is_proved(exercise):
     prove(exercise)
-    assert len(exercise.hints) >= limits.HINTS 
+    assert len(exercise.hints) >= limits.HINTS
     assert exercise.lesson in {lesson.slug for lesson in LISTED}
     assert inspect.getsource(exercise.solution)  # solution() shows it
 

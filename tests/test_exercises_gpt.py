@@ -192,7 +192,6 @@ def test_the_lesson_asks_what_its_plan_lists():
     own = [one for one in all_exercises() if one.lesson == "gpt"]
     names = {"my_merge", "my_window", "my_top_p", "my_cached", "mended_next", "my_joint_loss"}
     assert {one.name for one in own} == names
-    assert all(len(one.mistakes) >= 10 for one in own)
     asked = {one.key for one in all_quizzes() if one.lesson == "gpt"}
     assert asked == {
         "bits_compare", "one_mask_away", "temperature_top_p", "what_is_cached", "examples_change", "read_before",

@@ -156,7 +156,6 @@ def test_with_the_planted_bug_a_model_paints_what_nobody_can_know():
 def test_the_lesson_asks_what_its_plan_lists():
     own = [one for one in all_exercises() if one.lesson == "masked_images"]
     assert {one.name for one in own} == {"my_seen", "my_spread", "my_hidden_loss", "my_windows", "mended_encode"}
-    assert all(len(one.mistakes) >= 10 for one in own)
     assert {one.key for one in all_quizzes() if one.lesson == "masked_images"} == {
         "left_out_or_masked", "hidden_alone", "more_than_of_words", "nearest_is_ahead", "what_the_shift_is_for",
         "twice_the_side",

@@ -213,7 +213,6 @@ def test_the_planted_bug_moves_a_logit_before_the_changed_token_and_the_mended_o
 def test_the_lesson_asks_what_its_plan_lists():
     own = [one for one in all_exercises() if one.lesson == "transformer"]
     assert {one.name for one in own} == {"my_attention", "my_heads", "my_mask", "my_block", "mended_decoder"}
-    assert all(len(one.mistakes) >= 10 for one in own)
     asked = {one.key for one in all_quizzes() if one.lesson == "transformer"}
     assert asked == {"root_dk", "heads_sum", "who_may_look", "residual_norm", "parallel_training", "cross_align"}
 

@@ -136,7 +136,6 @@ def test_the_lesson_asks_what_its_plan_lists():
     own = [one for one in all_exercises() if one.lesson == "vit"]
     names = {"my_patches", "my_image", "my_places", "my_rollout", "my_distance", "mended_start"}
     assert {one.name for one in own} == names
-    assert all(len(one.mistakes) >= 10 for one in own)
     asked = {one.key for one in all_quizzes() if one.lesson == "vit"}
     assert asked == {
         "half_a_patch", "embedding_is", "pixels_shuffled", "without_places", "rollout_leaves_out", "larger_images",
