@@ -10,15 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from mutants import changed
 from toys import PREDICT, twice
 
 from course_lib import exercises
-from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz
+from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, worded
 from course_lib.exercises.bert_build import MyBert, calendar, calendar_batches, calendar_blanks
 from course_lib.exercises.compare import not_finite, same
 from course_lib.exercises.gpt_build import MyGPT, cut_by_merges
 from course_lib.exercises.probes import Case, fresh, on, tensors
-from course_lib.exercises.slips import Slip, slips
 from course_lib.exercises.transformer_build import MyTransformer
 from course_lib.lesson import limits
 from course_lib.lesson.judge import judge
@@ -63,7 +63,7 @@ def prove(exercise, seeds=(0,)):
     for seed in seeds:
         verdict = judge(exercise, answer, seed)
         assert verdict.kind == "passed", f"{exercise.name}: the solution fails: {verdict.message}"
-    for wrong, message in exercise.known:
+    for wrong, message in exercise.mistakes:
         for seed in seeds:
             verdict = judge(exercise, wrong if exercise.value else retyped(wrong), seed)
             assert verdict.kind in ("wrong", "error", "unfinished"), f"{exercise.name}: {message!r} is not caught"
@@ -73,7 +73,7 @@ def prove(exercise, seeds=(0,)):
 @pytest.mark.parametrize("exercise", all_exercises(), ids=lambda exercise: exercise.name)
 def test_every_exercise_is_proved(exercise):
     prove(exercise)
-    assert len(exercise.hints) >= limits.HINTS
+    assert len(exercise.hints) >= limits.HINTS and len(exercise.mistakes) <= limits.MISTAKES
     assert exercise.lesson in {lesson.slug for lesson in LISTED}
     assert inspect.getsource(exercise.solution)  # solution() shows it
 
@@ -229,11 +229,6 @@ def test_nan_of_the_right_shape_is_not_right_in_a_single_case(exercise):
         assert not not_finite(list(right) if isinstance(right, Iterator) else right)
 
 
-def changed(name, old, new):
-    """The solution with one thing changed."""
-    return Slip(((old, new),)).of(find(name).solution)
-
-
 NEARLY = [
     ("my_masking", "0.15", "0.16", "and `choice` is 0.15"),
     ("my_masking", "0.15", "0.149", "and `choice` is 0.15"),
@@ -290,7 +285,7 @@ NEARLY = [
 def test_what_is_nearly_right_is_wrong(name, old, new, said):
     """Each of these passed once: on the inputs that were drawn it gave the right numbers, or all but."""
     for seed in range(2):
-        verdict = judge(find(name), changed(name, old, new), seed)
+        verdict = judge(find(name), changed(find(name).solution, (old, new)), seed)
         assert verdict.kind in ("wrong", "error") and any(part in verdict.message for part in said.split("|")), verdict
 
 
@@ -347,8 +342,7 @@ def test_parts_read_in_another_order_are_told_which(name, letters, line):
             names = [part.strip() for part in line.format(end, end, end).split("=")[0].split(",")]
             read = ", ".join(names[letters.index(letter)] for letter in order)
             edits.append((line.format(end, end, end), f"{read} = ("))
-        slip = Slip(tuple(dict(edits).items()))
-        verdict = judge(exercise, slip.of(exercise.solution))
+        verdict = judge(exercise, changed(exercise.solution, *dict(edits).items()))
         if order == tuple(letters):
             assert verdict.kind == "passed"
         else:
@@ -367,11 +361,10 @@ DOUBLE = Exercise(
     returns="a tensor of the shape of x, (B, D)",
     cases=on("B D", "The numbers are not twice those of x."),
     hints=("What is 2 + 2?", "Add `x` to itself."),
-    mistakes=slips("""
-        2 * x -> x * x  # Each number is multiplied by itself.
-        2 * x -> 2 * x[:1]
-            Only the first row comes back.
-    """),
+    mistakes=(
+        (lambda x: x * x, "Each number is multiplied by itself."),
+        (lambda x: 2 * x[:1], "Only the first row comes back."),
+    ),
 )
 TOYS = [DOUBLE, PREDICT]
 
@@ -490,23 +483,9 @@ def test_two_results_are_the_same(a, b, alike):
     assert same(a, b) is alike
 
 
-def test_a_slip_must_change_something():
+def test_a_change_must_change_something():
     with pytest.raises(ValueError, match="twice does not say 'three'"):
-        Slip((("three", "four"),)).of(twice)
-
-
-def test_slips_are_read_from_text():
-    read = slips("""
-        a -> b  # Said beside.
-        c -> d
-        e -> f
-            Said below,
-            in two lines.
-    """)
-    assert read == (
-        (Slip((("a", "b"),)), "Said beside."),
-        (Slip((("c", "d"), ("e", "f"))), "Said below, in two lines."),
-    )
+        changed(twice, ("three", "four"))
 
 
 # The questions ------------------------------------------------------------------------------------------------
@@ -541,6 +520,19 @@ def test_the_right_option_stands_at_every_place():
 
 
 # The registry ---------------------------------------------------------------------------------------------
+
+
+def test_an_exercise_gets_its_texts_by_its_name_and_those_of_its_mistakes_by_theirs():
+    bare = Exercise(solution=twice, cases=DOUBLE.cases, mistakes={"squared": lambda x: x * x})
+    text = {"title": "Twice", "hints": ["Add.", "x + x"], "mistakes": {"squared": "You square it."}}
+    found = worded(bare, "rnn_bptt", text)
+    assert (found.lesson, found.title, found.hints) == ("rnn_bptt", "Twice", ("Add.", "x + x"))
+    assert judge(found, lambda x: x**2).message == "You square it."
+    for more in ({"mistakes": {}}, {"mistakes": {**text["mistakes"], "halved": "You halve it."}}):
+        with pytest.raises(ValueError, match="is a mistake without a message, or the reverse"):
+            worded(bare, "rnn_bptt", text | more)
+    with pytest.raises(ValueError, match=r"no TOML file of this folder has a table \[exercise.twice\]"):
+        worded(bare, "", {})
 
 
 def test_find_says_what_there_is():

@@ -20,7 +20,6 @@ from typing import Any
 
 from course_lib.exercises import probes
 from course_lib.exercises.probes import Case
-from course_lib.exercises.slips import Slip
 
 LETTERS = "ABCDEFGHIJ"  # the options of a question, in this order
 _FOLDER = Path(__file__).parent
@@ -76,21 +75,16 @@ class Exercise:
         # A tuple of one element is easily written without its comma, and is then a string.
         if isinstance(self.hints, str) or not all(isinstance(hint, str) and hint for hint in self.hints):
             raise TypeError(f"exercise {self.name}: hints must be a tuple of sentences")
-        for pair in self.mistakes if not isinstance(self.mistakes, dict) else ():
+        for pair in () if isinstance(self.mistakes, dict) else self.mistakes:
             if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], str) or not pair[1]:
                 raise TypeError(f"exercise {self.name}: mistakes holds pairs (wrong answer, what is said about it)")
 
-    @functools.cached_property
-    def known(self) -> list[tuple[Any, str]]:
-        """The mistakes with each slip made into a function. Raises ValueError for one that changes nothing."""
-        return [(wrong.of(self.solution) if isinstance(wrong, Slip) else wrong, said) for wrong, said in self.mistakes]
-
     def fault(self, answer) -> str | None:
         """What is wrong with an answer, in a sentence, or None; what the answer raises, it raises."""
-        found = probes.fault(self.cases, self.solution, self.known, answer, self.returns)
+        found = probes.fault(self.cases, self.solution, self.mistakes, answer, self.returns)
         said = found or (self.check(answer) if self.check else None)
         if said and self.value:  # numbers are typed in with two or three digits
-            return next((message for wrong, message in self.known if probes.same(answer, wrong, 0.0035)), said)
+            return next((message for wrong, message in self.mistakes if probes.same(answer, wrong, 0.0035)), said)
         return said
 
 
@@ -167,24 +161,22 @@ def _listed_exercises() -> list[Exercise]:
     written = {name: (lesson, text) for lesson, name, text in _written("exercise")}
     modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
     return [
-        _worded(exercise, *written.get(exercise.name, ("", {})))
+        worded(exercise, *written.get(exercise.name, ("", {})))
         for module in modules
         for exercise in getattr(module, "EXERCISES", [])
     ]
 
 
-def _worded(exercise: Exercise, lesson: str, text: dict) -> Exercise:
+def worded(exercise: Exercise, lesson: str, text: dict) -> Exercise:
     """The exercise with its lesson and texts. Raises ValueError where a text is missing, or a mistake has none."""
     if not text:
         raise ValueError(
             f"exercise {exercise.name}: no TOML file of this folder has a table [exercise.{exercise.name}]"
         )
-    mistakes = exercise.mistakes
-    if isinstance(mistakes, dict):
-        says = text.get("mistakes", {})
-        if odd := says.keys() ^ mistakes.keys():
-            raise ValueError(f"exercise {exercise.name}: {min(odd)!r} is a mistake without a message, or the reverse")
-        mistakes = tuple((wrong, says[name]) for name, wrong in mistakes.items())
+    named, says = dict(exercise.mistakes), text.get("mistakes", {})
+    if odd := says.keys() ^ named.keys():
+        raise ValueError(f"exercise {exercise.name}: {min(odd)!r} is a mistake without a message, or the reverse")
+    mistakes = tuple((wrong, says[name]) for name, wrong in named.items())
     return replace(exercise, **{**text, "lesson": lesson, "hints": tuple(text["hints"]), "mistakes": mistakes})
 
 

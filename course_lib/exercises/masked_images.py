@@ -81,14 +81,6 @@ def by_the_order(known, seen, hidden, N):
     return row.gather(1, order[:, :, None].expand(-1, -1, known.shape[2]))
 
 
-def into_the_first(known, seen, hidden, N):
-    """All images as one long row of places, without a thought that the second image begins at N."""
-    row = hidden.repeat(len(known) * N, 1)  # (B N, E)
-    for place, vector in zip(seen.flatten(), known.flatten(0, 1), strict=True):
-        row = row.index_copy(0, place[None], vector[None])
-    return row.view(len(known), N, -1)
-
-
 def first_n(known, seen, hidden, N):
     return torch.cat([known, hidden.expand(len(known), N - known.shape[1], -1)], dim=1)
 
