@@ -64,7 +64,7 @@ def halfway(target, memory, embed, self_attention, cross_attention, readout):
         ("my_attention", torchs, "Your mask is upside down"),
         ("my_attention", sigmoids, "With q zero all scores are equal"),
         ("my_mask", rows_of_padding_alone, "hide its columns, not its rows"),
-        ("my_mask", for_all_heads, "Return truth values for each sentence, query and key, bool (B, T, T). Here"),
+        ("my_mask", for_all_heads, "Return one boolean per sentence, query and key, (B, T, T). Here"),
         ("my_block", normed_twice, "With a feed_forward that gives zeros it is wrong"),
         ("mended_decoder", halfway, "It peeks"),
     ],

@@ -52,7 +52,7 @@ def places_halved(patches, w, cls, places):
         ("my_places", moved_a_little, "On the same grid nothing changes"),
         ("my_rollout", first_layer_last, "a later layer stands on the left of the product"),
         ("my_distance", too_near, "On a single row of three patches it is wrong already"),
-        ("mended_start", places_halved, "Which place belongs to whom is wrong"),
+        ("mended_start", places_halved, "Your positions are assigned wrongly"),
     ],
 )
 def test_a_wrong_way_that_nobody_listed_is_told_where_to_look(name, answer, said):

@@ -1,6 +1,6 @@
 """Lesson 04: the additive score, a masked softmax, the alignment error rate, reading an alignment.
 
-The attention that has to be fixed is in `attention_alignment_look.py`, the quiz in `attention_alignment_questions.py`.
+The attention that has to be fixed is in `attention_alignment_look.py`.
 """
 
 import operator

@@ -1,7 +1,7 @@
 """Lesson 08, what is read: some pieces hidden, and one sentence or two in a row. All in ids.
 
 The head that fills a blank, the best span and the mix of layers are in `bert_reading.py`, the loss that leaks in
-`bert_leak.py`, what is asked in `bert_questions.py`.
+`bert_leak.py`.
 """
 
 import torch
@@ -63,13 +63,13 @@ def which_place(answer, solution, arguments):
         b, t = (chosen != asked).nonzero()[0].tolist()
         what = "a special" if special[ids[b, t]] else "no special"
         rule = f"it is {what}, and `choice` is {choice[b, t]:.3f} there"
-        return f"Row {b}, place {t}, counted from 0: {rule}, so `chosen` is {bool(asked[b, t])}; yours is not."
+        return f"Row {b}, position {t}, counted from 0: {rule}, so `chosen` is {bool(asked[b, t])}; yours is not."
     b, t = (read != right).nonzero()[0].tolist()
     if not asked[b, t]:
-        return f"Row {b}, place {t}, counted from 0, is not chosen: what stands there stays. Yours has {read[b, t]}."
-    became = {mask_id: "[MASK]", int(other[b, t]): "the piece in `other`"}.get(int(right[b, t]), "what it was")
+        return f"Row {b}, position {t}, counted from 0, is not chosen, so it keeps its token. Yours has {read[b, t]}."
+    became = {mask_id: "[MASK]", int(other[b, t]): "the token in `other`"}.get(int(right[b, t]), "what it was")
     return (
-        f"Row {b}, place {t}, counted from 0, is chosen, and `kind` is {kind[b, t]:.3f}: it becomes {became}, "
+        f"Row {b}, position {t}, counted from 0, is chosen, and `kind` is {kind[b, t]:.3f}: it becomes {became}, "
         f"{right[b, t]}; yours has {read[b, t]}."
     )
 
@@ -130,7 +130,9 @@ def which_row(answer, solution, arguments):
         if not same(got, right):
             t = int((got != right).nonzero()[0])
             first, second = arguments[:2]
-            said = f"For a = {first} and b = {second}, length {len(right)}, your {name} are wrong at place {t}, from 0:"
+            said = (
+                f"For a = {first} and b = {second}, length {len(right)}, your {name} are wrong at position {t}, from 0:"
+            )
             return f"{said.replace('mask are', 'mask is')} {right[t].item()} is right, yours has {got[t].item()}."
     return "The three are right."
 

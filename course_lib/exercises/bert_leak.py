@@ -75,8 +75,8 @@ def which_part(answer, solution, arguments):
         model = reader(tokens, out)
         function(lambda ids, calls=calls, model=model: calls.append(ids.clone()) or model(ids), *given)
     if not same(seen[answer], seen[solution]):
-        return "The model does not read what it should: what each draw makes of a piece was right, leave it as it is."
-    return "The model reads what it should. The loss is wrong: which places are asked, and for which pieces?"
+        return "The model does not read what it should. The way tokens are masked was right, so leave it as it is."
+    return "The model reads what it should. The loss is wrong: at which positions, and for which tokens?"
 
 
 def asking(where):

@@ -1,7 +1,7 @@
 """Lesson 10, a set of objects: how well two boxes agree.
 
 The cheapest matching is in `detr_matching.py`, "no object" in the loss and a loss that is only a cost in
-`detr_loss.py`, average precision in `detr_judge.py`, the questions in `detr_questions.py`.
+`detr_loss.py`, average precision in `detr_judge.py`.
 """
 
 import torch

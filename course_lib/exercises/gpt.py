@@ -1,7 +1,6 @@
 """Lesson 07, what reads and what is drawn: a merge of byte-pair encoding, the mask of what is new, top-p.
 
-The cache and its missing place are in `gpt_cache.py`, the loss of fine-tuning in `gpt_fine_tuning.py`, what is asked
-in `gpt_questions.py`.
+The cache and its missing position are in `gpt_cache.py`, the loss of fine-tuning in `gpt_fine_tuning.py`.
 """
 
 import random
@@ -128,9 +127,9 @@ WINDOW = Exercise(
             lambda: (3, 8),
             narrowed(
                 (lambda given: (8, 8), "With n_new = n_all it is wrong already: that is the triangle of lesson 06."),
-                (lambda given: (1, 8), "With one new place it is wrong: the last of all may look at all, itself too."),
-                otherwise="The triangle is right, and so is a single new place. With 3 new ones of 8 the first of them "
-                "stands at place 5, counted from 0, and may look at places 0 to 5.",
+                (lambda given: (1, 8), "With one new token it is wrong: it is the last, so it may attend to all."),
+                otherwise="The triangle is right, and so is a single new token. With 3 new ones of 8 the first "
+                "stands at position 5, counted from 0, and may attend to positions 0 to 5.",
             ),
         ),
         Case(lambda: ([(2, 3), (1, 1), (1, 6), (4, 4), (5, 6), (2, 20)],), OTHER_SIZES, windows),

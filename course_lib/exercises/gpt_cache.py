@@ -68,13 +68,13 @@ def where_it_goes_wrong(answer, solution, arguments):
     """Which is the first wrong way to read: at once, one by one, or several behind others."""
     x, chunks, matrices = arguments
     for cut, sentence in (
-        ((x.shape[1],), "With an empty cache it is wrong already: softmax(q kᵀ / √d) v, and `window` says who sees."),
-        ((1,) * x.shape[1], "All at once is right, one place at a time is not: what does the cache hold after a call?"),
+        ((x.shape[1],), "With an empty cache it is wrong already: softmax(q kᵀ / √d) v, with `window` as the mask."),
+        ((1,) * x.shape[1], "All at once is right, one token at a time is not: what does the cache hold after a call?"),
     ):
         given = (x, cut, matrices)
         if not same(read(answer, *fresh(given)), read(solution, *fresh(given))):
             return sentence
-    return "Right at once and one by one, wrong with several new places behind old ones: window(n_new, n_all)."
+    return "All at once and one by one are right, several new tokens after old ones are not: window(n_new, n_all)."
 
 
 def last_only(x, cache, *more):
@@ -104,7 +104,7 @@ CACHED = Exercise(
         ),
         Case(
             text,
-            "Keys and values of old places are computed anew in yours. Take them from the cache as they are.",
+            "You compute the keys and values of old tokens again. Take them from the cache as they are.",
             read_with_other_matrices,
         ),
         Case(lambda: text(D=5, d=7), "Where keys are 7 wide it is wrong, 4 wide it is right: divide by √d.", read),
@@ -179,8 +179,8 @@ def which_call(answer, solution, arguments):
     wrong = next(call for call in range(len(right)) if not same(got[call], right[call]))
     n, before = arguments[1][wrong], sum(arguments[1][:wrong])
     if not wrong:
-        return "With an empty cache it is wrong already, and there the function was right: places 0 to n - 1."
-    return f"The call with {n} new behind {before} is wrong: they stand at places {before} to {before + n - 1}, from 0."
+        return "With an empty cache it is wrong already, where the function was right: positions 0 to n - 1."
+    return f"The call with {n} new after {before} is wrong: their positions are {before} to {before + n - 1}, from 0."
 
 
 def placed(vectors):
@@ -204,7 +204,7 @@ NEXT = Exercise(
     cases=(
         Case(writer, which_call, steps),
         Case(lambda: writer(1, (1, 1, 1), 4), "With one text and one token at a time it is wrong.", steps),
-        Case(lambda: writer(2, (1, 3, 4, 3)), "Up to the last place of the table it is wrong.", steps),
+        Case(lambda: writer(2, (1, 3, 4, 3)), "Up to the last position of the table it is wrong.", steps),
         Case(writer, "The logits are right, and `ids` is not as it was before the call. Leave it as it is.", ids_after),
         Case(writer, NO_GRADIENT, way_back),
         Case(lambda: writer(dtype=torch.float32), SINGLE, steps),

@@ -1,7 +1,6 @@
 """Lesson 11, images and words: the contrastive loss, a classifier made of prompts, and a loss with a bug.
 
-The notebook holds the broken function word for word, under the name of its exercise. The questions are in
-`images_and_words_questions.py`.
+The notebook holds the broken function word for word, under the name of its exercise.
 """
 
 from functools import partial

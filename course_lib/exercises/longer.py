@@ -1,7 +1,7 @@
 """Lesson 17, which positions may attend to which, and a memory in front of a segment.
 
 Buckets, the inverse of a reversible layer and a recurrent state are in `longer_buckets.py`, a memory to fix in
-`longer_segments.py`, what is asked of the reader in `longer_questions.py`.
+`longer_segments.py`.
 """
 
 import torch

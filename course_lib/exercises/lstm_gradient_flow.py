@@ -1,6 +1,6 @@
 """Lesson 02: the steps of LSTM and GRU, the forget gates' product, a memory that lasts 100 steps.
 
-Its two planted bugs are in `lstm_gradient_flow_bugs.py`, what is asked in `lstm_gradient_flow_questions.py`.
+Its two planted bugs are in `lstm_gradient_flow_bugs.py`.
 """
 
 import math

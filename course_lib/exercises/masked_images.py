@@ -1,7 +1,6 @@
 """Lesson 12, a masked autoencoder: which patches are seen, the decoder's row, the loss of what is hidden.
 
-Windows, and an encoder that sees what it should not, are in `masked_images_windows.py`; what is asked of the reader in
-`masked_images_questions.py`.
+Windows, and an encoder that sees what it should not, are in `masked_images_windows.py`.
 """
 
 from functools import partial
@@ -36,18 +35,20 @@ SEEN = Exercise(
             narrowed(
                 (
                     lambda given: (given["noise"][:1], 1),
-                    "With one image and n = 1 it is wrong already: the place of the least noise. Draw nothing anew.",
+                    "With one image and n = 1 it is wrong already: return where the least noise is. Draw nothing anew.",
                 ),
                 (
                     lambda given: (given["noise"][:1], given["n"]),
-                    "With n = 1 it is right, with n = 3 it is wrong: the n places with the least noise, in order.",
+                    "With n = 1 it is right, with n = 3 it is wrong: the n positions with the least noise, in order.",
                 ),
                 otherwise="One image is right, several are not: each has noise of its own.",
             ),
         ),
         Case(lambda: drawn(1, 2, 1), OTHER_SIZES),
         Case(lambda: drawn(3, 6, 6), "With n = N all patches are seen: 0, 1, ... N - 1. There yours is wrong."),
-        Case(lambda: drawn(4, 9, 7), "Where more is seen than hidden it is wrong: n is the number of those seen."),
+        Case(
+            lambda: drawn(4, 9, 7), "Where more is visible than masked it is wrong: n is the number of visible patches."
+        ),
     ),
     mistakes={
         "most_noise": lambda noise, n: my_seen(-noise, n),
@@ -97,26 +98,26 @@ SPREAD = Exercise(
             narrowed(
                 (
                     lambda given: (given["known"][:1, :1], 0 * given["seen"][:1, :1], given["hidden"], 1),
-                    "With one patch, and that one seen, it is wrong already: its known vector is the whole row.",
+                    "With one patch, a visible one, it is wrong already: its known vector is the whole row.",
                 ),
                 (
                     lambda given: (given["known"][:1, :1], 0 * given["seen"][:1, :1], given["hidden"], 3),
-                    "Where the first of three patches is seen it is wrong: its vector, then `hidden` twice.",
+                    "Where the first of three patches is visible it is wrong: its vector, then `hidden` twice.",
                 ),
                 (
                     lambda given: (given["known"][:1], given["seen"][:1], given["hidden"], given["N"]),
-                    "With one patch seen it is right, with several it is wrong: known[b, i] stands at seen[b, i].",
+                    "With one visible patch it is right, with several it is wrong: known[b, i] goes to seen[b, i].",
                 ),
-                otherwise="One image is right, several are not: each has patches of its own that are seen.",
+                otherwise="One image is right, several are not: each has visible patches of its own.",
             ),
         ),
         Case(
             lambda: encoded(order=False),
             "Where `seen` is in no order it is wrong: known[b, i] stands at seen[b, i], whatever is at seen[b, i - 1].",
         ),
-        Case(lambda: encoded(last=False), "Where the last patch is hidden in every image it is wrong: N is given."),
+        Case(lambda: encoded(last=False), "Where the last patch is masked in every image it is wrong: N is given."),
         Case(lambda: encoded(1, 1, 2, 1), OTHER_SIZES),
-        Case(lambda: encoded(2, 4, 4, 3), "Where nothing is hidden it is wrong: all N vectors are known ones."),
+        Case(lambda: encoded(2, 4, 4, 3), "Where nothing is masked it is wrong: all N vectors are known ones."),
         Case(encoded, NO_GRADIENT, ask=pulled),
         Case(lambda: encoded(dtype=torch.float32), SINGLE),
     ),
@@ -173,7 +174,7 @@ HIDDEN_LOSS = Exercise(
             narrowed(
                 (
                     lambda given: (given["painted"][:1, :2, :1], given["true"][:1, :2, :1], 0 * given["seen"][:1, :1]),
-                    "With two patches of one number, the first of them seen, it is wrong already: the square of the "
+                    "With two patches of one number, the first of them visible, it is wrong already: the square of the "
                     "difference at the second.",
                 ),
                 (
@@ -182,13 +183,13 @@ HIDDEN_LOSS = Exercise(
                 ),
                 (
                     lambda given: (given["painted"][:1], given["true"][:1], given["seen"][:1]),
-                    "With one hidden patch it is right, with several it is wrong: the mean over those not in `seen`.",
+                    "With one masked patch it is right, with several it is wrong: the mean over those not in `seen`.",
                 ),
-                otherwise="One image is right, several are not: the mean over the hidden patches of all of them.",
+                otherwise="One image is right, several are not: the mean over the masked patches of all of them.",
             ),
         ),
         about(lambda: paintings(1, 2, 1, 1), OTHER_SIZES),
-        about(lambda: paintings(2, 5, 3, 4), "Where one patch of each image is hidden it is wrong."),
+        about(lambda: paintings(2, 5, 3, 4), "Where one patch of each image is masked it is wrong."),
         about(paintings, NO_GRADIENT, to_the_painting),
         about(lambda: paintings(dtype=torch.float32), SINGLE),
     ),

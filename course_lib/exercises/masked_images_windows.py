@@ -44,7 +44,7 @@ WINDOWS = Exercise(
             narrowed(
                 (
                     lambda given: (given["x"][:1, :2, :2], 2),
-                    "A single window is wrong already: its places row by row, each with its D numbers as they are.",
+                    "A single window is wrong already: its positions row by row, each with its D numbers.",
                 ),
                 (
                     lambda given: (given["x"][:1, :2], 2),
@@ -58,8 +58,10 @@ WINDOWS = Exercise(
             ),
         ),
         Case(lambda: grids(1, 3, 6, 1, 3), OTHER_SIZES),
-        Case(lambda: grids(2, 2, 3, 4, 1), "With a side of 1 each place is a window. There yours is wrong."),
-        Case(lambda: grids(2, 4, 4, 2, 4), "Where one window is the whole grid it is wrong: all places, row by row."),
+        Case(lambda: grids(2, 2, 3, 4, 1), "With a side of 1, where each position is a window, it is wrong."),
+        Case(
+            lambda: grids(2, 4, 4, 2, 4), "Where one window is the whole grid it is wrong: all positions, row by row."
+        ),
         Case(lambda: grids(2, 6, 4, 2, 2), "On a grid that is higher than wide it is wrong."),
         Case(grids, NO_GRADIENT, ask=pulled),
         Case(lambda: grids(dtype=torch.float32), SINGLE),
@@ -127,11 +129,11 @@ def what_is_left(answer, solution, arguments):
     other = torch.randn_like(x).scatter(1, places, x.gather(1, places))  # the seen patches as they were
     before, after = (through_blocks(answer, *fresh((patches, seen, matrices))) for patches in (x, other))
     if not same(before, after):
-        return "Change a patch that is hidden, and your result changes: some block has read it."
+        return "If a masked patch changes, your result changes too: some block has read it."
     bare = (x, seen, [])
     if not same(*(through_blocks(one, *fresh(bare)) for one in (answer, solution))):
-        return "Without any block it is wrong: the patches that are seen, as they came, in the order of `seen`."
-    return "What is hidden is not read any more. The blocks are wrong: each reads what the one before it gave, once."
+        return "Without any block it is wrong: the visible patches as they are, in the order of `seen`."
+    return "No masked patch is read any more. The blocks are wrong: each reads the output of the one before it, once."
 
 
 def the_others(blocks, x, seen):

@@ -1,7 +1,7 @@
 """Lesson 14, the Unigram language model: the sum over all segmentations of a word, and the best one.
 
 The step of EM and the bug to fix are in `multilingual_counts.py`, the row of two languages is in
-`multilingual_rows.py`, the quiz and the open question in `multilingual_questions.py`.
+`multilingual_rows.py`.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Lesson 05: self-attention, sinusoids, and the open question which scheme suits which task.
+"""Lesson 05: self-attention and sinusoids.
 
 What turns, the matrix that moves sinusoids and rotary positions, is in `positional_encodings_turns.py`.
 """
@@ -122,8 +122,8 @@ SINUSOIDS = Exercise(
             wide,
             ROUNDED,
         ),
-        Case(lambda: (40, 14), "For 12 places and width 8 you are right, for 40 and 14 you are not.", wide, ROUNDED),
-        Case(lambda: (1, 2), "For one place and one pair the table is [[0, 1]]: sin 0 and cos 0.", wide, ROUNDED),
+        Case(lambda: (40, 14), "For 12 positions and width 8 you are right, for 40 and 14 you are not.", wide, ROUNDED),
+        Case(lambda: (1, 2), "For one position and one pair the table is [[0, 1]]: sin 0 and cos 0.", wide, ROUNDED),
     ),
     mistakes={
         "halves": lambda T, D: torch.cat([my_sinusoids(T, D)[:, ::2], my_sinusoids(T, D)[:, 1::2]], dim=-1),

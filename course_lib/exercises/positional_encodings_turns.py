@@ -77,17 +77,17 @@ def to_turn(*shape, first=0, apart=1, dtype=torch.float32):
     return torch.randn(*shape, dtype=dtype), first + apart * torch.arange(shape[-2])
 
 
-ONE_PAIR = "With D = 2, a single pair, it is (a cos - b sin, a sin + b cos) already, with the place as the angle."
+ONE_PAIR = "With D = 2, a single pair, it is (a cos - b sin, a sin + b cos) already, with the position as the angle."
 TURNED = (
     Case(
         lambda: to_turn(3, 6, 8),
         narrowed(
-            (lambda given: (given["x"], 0 * given["positions"]), "At place 0 nothing is turned: x must come back."),
+            (lambda given: (given["x"], 0 * given["positions"]), "At position 0 nothing is rotated: x must come back."),
             (lambda given: (given["x"][..., :2], given["positions"]), ONE_PAIR),
-            otherwise="One pair is right and four are not: pair i turns by place · 10000^(-2i/D), each more slowly.",
+            otherwise="One pair is right and four are not: pair i rotates by position · 10000^(-2i/D).",
         ),
     ),
-    Case(lambda: to_turn(3, 6, 8, first=300, apart=-7), "For the places 300, 293, ... it is wrong: use `positions`."),
+    Case(lambda: to_turn(3, 6, 8, first=300, apart=-7), "For positions 300, 293, ... it is wrong: use `positions`."),
     Case(lambda: to_turn(2, 3, 5, 4), "With x (B, H, T, D) it is wrong: x may have any dimensions before (T, D)."),
     Case(lambda: to_turn(1, 2, first=3), "With T = 1, D = 2 and no batch, x (1, 2), it is wrong."),
     Case(lambda: to_turn(3, 6, 8), NO_GRADIENT, ask=pulled),

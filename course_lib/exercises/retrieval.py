@@ -1,7 +1,7 @@
 """Lesson 15, the sum over passages: the marginal, the gradient that raises a passage, and an index with a bug.
 
 The notebook holds the broken function word for word, under the name of its exercise. BM25 and dense search are in
-`retrieval_search.py`, the questions in `retrieval_questions.py`.
+`retrieval_search.py`.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Lesson 16, blocks that are used in several layers, replaced words, and a discriminator that sees the answer.
 
-The loss of distillation and quantisation are in `smaller_bert_bits.py`, the questions in
-`smaller_bert_questions.py`. The notebook holds the broken function word for word, under the name of its exercise.
+The loss of distillation and quantisation are in `smaller_bert_bits.py`. The notebook holds the broken function word
+for word, under the name of its exercise.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Lesson 13, span corruption: spans are replaced by sentinels, the text is put back together, a bug in the numbering.
 
 The notebook holds the broken function word for word, under the name of its exercise. The prefix, the language token
-and the loss are in `text_to_text_tasks.py`, the quiz and the open question in `text_to_text_questions.py`.
+and the loss are in `text_to_text_tasks.py`.
 """
 
 import random

@@ -1,7 +1,6 @@
 """Lesson 06, what attends: scaled dot products, and heads.
 
-The mask, the block and the decoder to be mended are in `transformer_block.py`, what is asked in
-`transformer_questions.py`.
+The mask, the block and the decoder to be mended are in `transformer_block.py`.
 """
 
 import torch
@@ -93,9 +92,11 @@ ATTENTION = Exercise(
         Case(masked, "With a mask it is wrong: where it is False the weight is 0, and the others sum to one."),
         Case(broadcast, "With a mask (B, 1, 1, T_k), which all heads and queries share, it is wrong."),
         Case(lambda: masked(scale=100.0, seen=0.1), "With a mask and scores in the tens of thousands it is wrong."),
-        Case(lambda: masked(empty=True), "A query that may look at nothing gets zeros, not NaN and no mean."),
+        Case(lambda: masked(empty=True), "A query that may attend to nothing gets zeros, not NaN and not a mean."),
         Case(masked, NO_GRADIENT, ask=pulled),
-        Case(lambda: masked(empty=True), "Beside a query that may look at nothing, the gradient is wrong.", ask=pulled),
+        Case(
+            lambda: masked(empty=True), "Beside a query that may attend to nothing, the gradient is wrong.", ask=pulled
+        ),
         Case(single(tensors(SHAPES, None)), SINGLE),
         Case(lambda: (*[far_apart()] * 3, None), OVERFLOW),
         Case(lambda: (*[far_apart()] * 3, SEEN), OVERFLOW),
@@ -177,7 +178,7 @@ MULTI_HEAD = Exercise(
         ),
         Case(lambda: headed(USUAL, 4), "With two heads it is right, with four it is not."),
         Case(lambda: headed({"B": 1, "T": 1, "D": 6}, 3), OTHER_SIZES),
-        Case(lambda: headed(USUAL, 2, mask=True), "Where `attend` hides some keys it is wrong: hand it q, k, v whole."),
+        Case(lambda: headed(USUAL, 2, mask=True), "Where `attend` masks some keys it is wrong: pass it q, k, v whole."),
         Case(lambda: headed(USUAL, 2), NO_GRADIENT, ask=pulled),
         Case(lambda: headed(USUAL, 2, dtype=torch.float32), SINGLE),
     ),

@@ -201,10 +201,12 @@ def earlier_moves(answer, solution, arguments):
     other = target.clone()
     other[:, -2] = (other[:, -2] + 1) % 7
     if not torch.equal(answer(target, *rest)[:, :-1], answer(other, *rest)[:, :-1]):
-        return "It peeks: change the last token that is read, and logits before it move. Row t looks at 0 to t only."
+        return (
+            "It peeks: change the last token that is read, and logits before it change. Row t attends to 0 to t only."
+        )
     if not torch.equal(answer(target[:, :2], *rest), solution(target[:, :2], *rest)):
-        return "Nobody peeks, but with one single place, which looks at itself, the logits are wrong already."
-    return "Nobody peeks, and one place is right. With several it is wrong: row t looks at all places from 0 to t."
+        return "Nothing peeks, but with a single position, which attends to itself, the logits are wrong."
+    return "Nothing peeks, and one position is right. With several it is wrong: row t attends to positions 0 to t."
 
 
 def seeing(mask):
@@ -230,7 +232,7 @@ DECODER = Exercise(
     solution=mended_decoder,
     cases=(
         Case(translations, earlier_moves),
-        Case(lambda: translations(1, 1), "With one sentence of one place it is wrong."),
+        Case(lambda: translations(1, 1), "With one sentence of one position it is wrong."),
         Case(translations, NO_GRADIENT, ask=pulled),
         Case(lambda: translations(dtype=torch.float32), SINGLE),
     ),

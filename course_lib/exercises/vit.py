@@ -1,7 +1,6 @@
 """Lesson 09, the sentence of patches: an image cut and put together again, places for another grid.
 
-Maps of attention are in `vit_attention.py`, the start that puts its places wrongly and what is asked in
-`vit_questions.py`.
+Maps of attention, and a start that misplaces, are in `vit_attention.py`.
 """
 
 import torch
@@ -196,7 +195,7 @@ PLACES = Exercise(
         Case(lambda: table((1, 1), (2, 2), 1), OTHER_SIZES),
         Case(
             lambda: table((3, 2), (3, 4), 7),
-            "With seven numbers a place and a grid that grows to one side it is wrong.",
+            "With seven numbers per position and a grid that grows to one side it is wrong.",
         ),
         Case(table, NO_GRADIENT, ask=pulled),
         Case(lambda: table(dtype=torch.float32), SINGLE),

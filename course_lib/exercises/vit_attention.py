@@ -178,13 +178,13 @@ START = Exercise(
             narrowed(
                 (
                     lambda given: (given["patches"], given["w"], given["cls"], 0 * given["places"]),
-                    "With all places at 0 it is wrong already: [CLS], then patches @ w.",
+                    "With all positions at 0 it is wrong already: [CLS], then patches @ w.",
                 ),
                 (
                     lambda given: (0 * given["patches"], given["w"], given["cls"], given["places"]),
-                    "Which place belongs to whom is wrong: row 0 is for [CLS], row 1 for the first patch, and so on.",
+                    "Your positions are assigned wrongly: row 0 is for [CLS], row 1 for the first patch, and so on.",
                 ),
-                otherwise="Places alone are right, and patches alone. Together they are added, each once.",
+                otherwise="Positions alone are right, and so are patches alone. Add the two, each once.",
             ),
         ),
         Case(tensors(START_SHAPES, sizes={"B": 1, "T": 1, "D": 2, "H": 1, "S": 2}), OTHER_SIZES),

@@ -1,7 +1,6 @@
 """Lesson 18, how a vector becomes a code: the nearest one, the straight-through gradient, the quantiser's loss.
 
-The codes after the words, and a codebook to fix, are in `words_to_images_draw.py`; what is asked of the reader in
-`words_to_images_questions.py`.
+The codes after the words, and a codebook to fix, are in `words_to_images_draw.py`.
 """
 
 import torch
