@@ -55,11 +55,11 @@ LAST = 12  # minutes that a part may go on after the time at which no other begi
 def files(part: str) -> list[Path]:
     """What the digest of a part is made from, besides the notebook of a lesson."""
     if part == "units":
-        patterns = ["pyproject.toml", "course_lib/**/*.py", "tests/*.py", "data/**/*"]
+        patterns = ["pyproject.toml", "course_lib/**/*.py", "course_lib/**/*.toml", "tests/*.py", "data/**/*"]
     elif part == "pages":
         patterns = ["pyproject.toml", "course_lib/publish/**/*", "course_lib/show/**/*.py", "tests/browser/*"]
     else:
-        patterns = [*SHARED, *IN_LAB, f"course_lib/exercises/{part[3:]}*.py"]
+        patterns = [*SHARED, *IN_LAB, f"course_lib/exercises/{part[3:]}*"]
     found = {path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}
     return sorted(path for path in found if "__pycache__" not in path.parts)
 

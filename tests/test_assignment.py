@@ -71,7 +71,7 @@ def test_every_name_in_it_is_there(made):
 def test_what_check_calls_right_the_grader_calls_right_and_nothing_else(lesson, capsys):
     for exercise in (one for one in all_exercises() if one.lesson == lesson.slug):
         right = exercise.solution() if exercise.value else students(exercise.solution)
-        wrong = exercise.known[0][0]
+        wrong = exercise.mistakes[0][0]
         graded(exercise.name, right)
         with pytest.raises(AssertionError) as raised:
             graded(exercise.name, wrong if exercise.value else students(wrong))
@@ -94,7 +94,7 @@ def students(function):
 
 def test_a_wrong_answer_raises_with_the_checks_own_sentence():
     exercise = find("my_step")
-    wrong, said = exercise.known[0]
+    wrong, said = exercise.mistakes[0]
     with pytest.raises(AssertionError, match="^my_step: ") as raised:
         graded("my_step", students(wrong))
     assert said in str(raised.value)

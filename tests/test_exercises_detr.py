@@ -165,7 +165,6 @@ def test_the_lesson_asks_what_its_plan_lists():
     own = [one for one in all_exercises() if one.lesson == "detr"]
     names = {"my_matching", "my_iou", "my_giou", "my_naming_loss", "mended_set_loss", "my_average_precision"}
     assert {one.name for one in own} == names
-    assert all(len(one.mistakes) >= 10 for one in own)
 
 
 def test_no_sentence_speaks_of_queries_before_the_lesson_does():

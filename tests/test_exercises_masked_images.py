@@ -61,13 +61,13 @@ def doubled(blocks, x, seen):
     [
         ("my_seen", drawn_anew, "Draw nothing anew"),
         ("my_seen", next_to_least, "With one image and n = 1 it is wrong already"),
-        ("my_spread", one_too_far, "Where the first of three patches is seen it is wrong"),
-        ("my_spread", twice_the_hidden, "Where the first of three patches is seen it is wrong"),
-        ("my_hidden_loss", nearly_all, "With two patches of one number, the first of them seen, it is wrong"),
+        ("my_spread", one_too_far, "Where the first of three patches is visible it is wrong"),
+        ("my_spread", twice_the_hidden, "Where the first of three patches is visible it is wrong"),
+        ("my_hidden_loss", nearly_all, "With two patches of one number, the first of them visible, it is wrong"),
         ("my_windows", last_window_first, "A single window is wrong already"),
         ("my_windows", second_image_first, "One image is right, two are not"),
-        ("mended_encode", a_little_of_all, "Change a patch that is hidden, and your result changes"),
-        ("mended_encode", each_block_twice, "What is hidden is not read any more"),
+        ("mended_encode", a_little_of_all, "If a masked patch changes, your result changes too"),
+        ("mended_encode", each_block_twice, "No masked patch is read any more"),
         ("mended_encode", doubled, "Without any block it is wrong"),
     ],
 )
@@ -156,7 +156,6 @@ def test_with_the_planted_bug_a_model_paints_what_nobody_can_know():
 def test_the_lesson_asks_what_its_plan_lists():
     own = [one for one in all_exercises() if one.lesson == "masked_images"]
     assert {one.name for one in own} == {"my_seen", "my_spread", "my_hidden_loss", "my_windows", "mended_encode"}
-    assert all(len(one.mistakes) >= 10 for one in own)
     assert {one.key for one in all_quizzes() if one.lesson == "masked_images"} == {
         "left_out_or_masked", "hidden_alone", "more_than_of_words", "nearest_is_ahead", "what_the_shift_is_for",
         "twice_the_side",

@@ -2,16 +2,10 @@
 
 import pytest
 import torch
+from mutants import changed
 
 from course_lib.exercises import find
-from course_lib.exercises.slips import Slip
 from course_lib.lesson.judge import judge
-
-
-def changed(name, old, new):
-    """The solution with one thing changed."""
-    return Slip(((old, new),)).of(find(name).solution)
-
 
 NEARLY = [
     ("my_image", "len(patches), H // P, W", "H // P, len(patches), W", "mixed up two lengths"),
@@ -68,7 +62,7 @@ NEARLY = [
 def test_what_is_nearly_right_is_wrong(name, old, new, said):
     """Each of these passed once, under some seed or under all."""
     for seed in range(4):
-        verdict = judge(find(name), changed(name, old, new), seed)
+        verdict = judge(find(name), changed(find(name).solution, (old, new)), seed)
         assert verdict.kind == "wrong" and any(part in verdict.message for part in said.split("|")), verdict
 
 
@@ -91,7 +85,7 @@ A_LITTLE_MORE = [
 def test_a_millionth_against_a_division_by_zero_passes(name, old, new):
     for little in (1e-6, 1e-8):
         for seed in range(4):
-            verdict = judge(find(name), changed(name, old, new.format(little)), seed)
+            verdict = judge(find(name), changed(find(name).solution, (old, new.format(little))), seed)
             assert verdict.kind == "passed", verdict
 
 
@@ -107,7 +101,8 @@ def test_where_the_task_asks_for_no_gradient_none_is_wanted(name):
 
 
 def test_a_union_with_a_small_number_is_not_told_of_detach():
-    wrong = changed("my_iou", "both / union.where(union > 0, torch.ones_like(union))", "both / (union + 1e-4)")
+    edit = "both / union.where(union > 0, torch.ones_like(union))", "both / (union + 1e-4)"
+    wrong = changed(find("my_iou").solution, edit)
     assert "detach" not in judge(find("my_iou"), wrong).message
     cut = judge(find("my_iou"), lambda a, b: torch.tensor(find("my_iou").solution(a, b).tolist(), dtype=a.dtype))
     assert cut.kind == "wrong" and "no gradient flows back to `a`" in cut.message

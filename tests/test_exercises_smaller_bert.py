@@ -176,7 +176,6 @@ def test_the_lesson_asks_what_its_plan_lists():
     assert {one.name for one in own} == {
         "my_shared_stack", "my_replace", "my_distillation_loss", "my_quantise", "mended_replaced",
     }  # fmt: skip
-    assert all(len(one.mistakes) >= 10 for one in own)
     assert {one.key for one in all_quizzes() if one.lesson == "smaller_bert"} == {
         "what_sharing_saves", "drawn_alike", "no_gan", "soft_targets", "why_tau_squared", "one_outlier",
     }  # fmt: skip

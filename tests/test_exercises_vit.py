@@ -52,7 +52,7 @@ def places_halved(patches, w, cls, places):
         ("my_places", moved_a_little, "On the same grid nothing changes"),
         ("my_rollout", first_layer_last, "a later layer stands on the left of the product"),
         ("my_distance", too_near, "On a single row of three patches it is wrong already"),
-        ("mended_start", places_halved, "Which place belongs to whom is wrong"),
+        ("mended_start", places_halved, "Your positions are assigned wrongly"),
     ],
 )
 def test_a_wrong_way_that_nobody_listed_is_told_where_to_look(name, answer, said):
@@ -136,7 +136,6 @@ def test_the_lesson_asks_what_its_plan_lists():
     own = [one for one in all_exercises() if one.lesson == "vit"]
     names = {"my_patches", "my_image", "my_places", "my_rollout", "my_distance", "mended_start"}
     assert {one.name for one in own} == names
-    assert all(len(one.mistakes) >= 10 for one in own)
     asked = {one.key for one in all_quizzes() if one.lesson == "vit"}
     assert asked == {
         "half_a_patch", "embedding_is", "pixels_shuffled", "without_places", "rollout_leaves_out", "larger_images",

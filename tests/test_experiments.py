@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -403,10 +402,11 @@ def test_runs_compute_run_by_run():
 
 def test_the_table_in_a_model_answer_is_the_records():
     """An exercise may not import an experiment: the answer to lesson 02's investigation is held to its record here."""
-    from course_lib.exercises.lstm_gradient_flow_questions import GRADIENT
+    from course_lib.exercises import find_investigation
     from course_lib.experiments.lstm_gradient_flow import halves
 
-    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \|(.*)\|(.*)\|$", textwrap.dedent(GRADIENT.answer), re.M)
+    answer = find_investigation("how_much_gradient").answer
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \|(.*)\|(.*)\|$", answer, re.M)
     told = [
         ({"gates": float(gates), "back": float(back), "steps": steps}, text.strip())
         for gates, back, *texts in rows

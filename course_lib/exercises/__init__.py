@@ -1,10 +1,8 @@
 """Exercises, quiz questions and investigations: what they consist of, and where to find them.
 
-Each lesson has one module here, named by its slug (`rnn_bptt.py`). It exposes up to three lists:
-
-    EXERCISES = [Exercise(...), ...]
-    QUIZ = [Quiz(...), ...]
-    INVESTIGATIONS = [Investigation(...), ...]
+What people read is data: `gpt.toml` holds the texts of lesson 07, in the tables `[exercise.NAME]`, `[quiz.KEY]` and
+`[investigation.NAME]`. What runs is Python: `gpt.py`, and further files of the lesson that begin so, list under
+`EXERCISES` the solutions, the cases that answers are tried on, and the mistakes that are known.
 
 Nothing else registers them. `tests/test_exercises.py` proves each one: the stub counts as not attempted,
 the solution passes, and every known mistake is caught with its own message.
@@ -14,14 +12,17 @@ import difflib
 import functools
 import importlib
 import pkgutil
-import textwrap
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import probes
 from course_lib.exercises.probes import Case
-from course_lib.exercises.slips import Slip, blocks
+
+LETTERS = "ABCDEFGHIJ"  # the options of a question, in this order
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,14 @@ class Exercise:
     """One task of a lesson: the cases that its answers are tried on, its hints, its solution, the mistakes it knows.
 
     name      what the student defines, e.g. "my_step": the key for check, hint and solution; by default the solution's
-    lesson    the lesson's slug, e.g. "rnn_bptt", filled in from the module that lists the exercise
-    title     a short phrase for people
+    lesson    the lesson's slug, e.g. "rnn_bptt": the TOML file that has the exercise's texts
+    title     a short phrase for people, from the TOML file, as are `hints` and `returns`
     check     check(answer) returns None or a sentence: what no case can ask. It judges a value alone, a function
               after the cases
     hints     from a nudge to nearly the answer
     solution  the reference function; for a value exercise a function without arguments that returns the value
-    mistakes  pairs (wrong answer, what is said about it), the likelier first. A wrong answer is a function or a value,
-              or a `Slip`, which says what is changed in the solution
+    mistakes  pairs (wrong answer, what is said about it), the likelier first, at most eight. A lesson's module names
+              them, {"off_by_one": wrong answer}; the TOML file has the sentences by these names
     cases     what a function is called with, the usual case first
     returns   what the function gives, in words: "the new state, (B, H)"
     stub      what the notebook holds before the student starts
@@ -55,7 +56,7 @@ class Exercise:
     check: Callable[[Any], str | None] | None = None
     hints: tuple[str, ...] = ()
     solution: Callable | None = None
-    mistakes: tuple[tuple[Any, str], ...] = ()
+    mistakes: tuple[tuple[Any, str], ...] | dict[str, Any] = ()
     cases: tuple[Case, ...] = ()
     returns: str = "what the exercise asks for"
     stub: Any = None
@@ -74,21 +75,16 @@ class Exercise:
         # A tuple of one element is easily written without its comma, and is then a string.
         if isinstance(self.hints, str) or not all(isinstance(hint, str) and hint for hint in self.hints):
             raise TypeError(f"exercise {self.name}: hints must be a tuple of sentences")
-        for pair in self.mistakes:
+        for pair in () if isinstance(self.mistakes, dict) else self.mistakes:
             if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], str) or not pair[1]:
                 raise TypeError(f"exercise {self.name}: mistakes holds pairs (wrong answer, what is said about it)")
 
-    @functools.cached_property
-    def known(self) -> list[tuple[Any, str]]:
-        """The mistakes with each slip made into a function. Raises ValueError for one that changes nothing."""
-        return [(wrong.of(self.solution) if isinstance(wrong, Slip) else wrong, said) for wrong, said in self.mistakes]
-
     def fault(self, answer) -> str | None:
         """What is wrong with an answer, in a sentence, or None; what the answer raises, it raises."""
-        found = probes.fault(self.cases, self.solution, self.known, answer, self.returns)
+        found = probes.fault(self.cases, self.solution, self.mistakes, answer, self.returns)
         said = found or (self.check(answer) if self.check else None)
         if said and self.value:  # numbers are typed in with two or three digits
-            return next((message for wrong, message in self.known if probes.same(answer, wrong, 0.0035)), said)
+            return next((message for wrong, message in self.mistakes if probes.same(answer, wrong, 0.0035)), said)
         return said
 
 
@@ -97,7 +93,7 @@ class Quiz:
     """One multiple-choice question; every option, right or wrong, comes with the reason why.
 
     `options` holds pairs (text, reason); `correct` is the index of the right one, counted from 0.
-    `lesson` is filled in from the module that lists the question. Raises ValueError where it cannot be asked.
+    Raises ValueError where it cannot be asked.
     """
 
     key: str
@@ -126,7 +122,7 @@ class Investigation:
     question  what is to be found out
     rubric    sentences to be ticked: what to vary, what to hold, what would change your mind
     answer    one answer among many, in Markdown, with what was measured for it
-    lesson    the lesson's slug, filled in from the module that lists the investigation
+    lesson    the lesson's slug
 
     Raises ValueError or TypeError where a field cannot be right.
     """
@@ -144,36 +140,44 @@ class Investigation:
             raise TypeError(f"investigation {self.name}: rubric must be a tuple of sentences")
         if not self.question or not self.answer:
             raise ValueError(f"investigation {self.name}: it needs a question and an answer")
-        object.__setattr__(self, "answer", textwrap.dedent(self.answer).strip())
+        object.__setattr__(self, "answer", self.answer.strip())
 
 
-def questions(text: str) -> list[Quiz]:
-    """Questions from their text, a blank line between two.
-
-    The first line is "key: question"; then a line for each option, begun by + (the right one) or -, and indented
-    below it the reason. Raises ValueError where one question has not just one right option.
-    """
-    found = []
-    for paragraph in textwrap.dedent(text).strip().split("\n\n"):
-        asked, options = paragraph.split("\n", 1)
-        key, question = asked.split(": ", 1)
-        marked = [(*heads[0].split(" ", 1), reason) for heads, reason in blocks(options)]
-        right = [i for i, (mark, _, _) in enumerate(marked) if mark == "+"]
-        if len(right) != 1 or {mark for mark, _, _ in marked} != {"+", "-"}:
-            raise ValueError(f"quiz {key}: each option begins with - and a blank, the one that is right with +")
-        found.append(Quiz(key, question, tuple((option, reason) for _, option, reason in marked), right[0]))
-    return found
+@functools.cache
+def _texts(slug: str) -> dict[str, dict[str, dict]]:
+    """What a lesson's TOML file says, by kind and name; nothing where there is no such file."""
+    path = _FOLDER / f"{slug}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def _listed(kind: str) -> list:
-    """What the modules of this folder list under EXERCISES or QUIZ, each knowing its lesson, in the modules' order."""
-    slugs = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [(slug, importlib.import_module(f"{__name__}.{slug}")) for slug in slugs]
+def _written(kind: str) -> list[tuple[str, str, dict]]:
+    """Lesson, name and text of all things of one kind, in the order of the lessons' slugs."""
+    slugs = sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    return [(slug, name, text) for slug in slugs for name, text in _texts(slug).get(kind, {}).items()]
+
+
+def _listed_exercises() -> list[Exercise]:
+    """What the modules of this folder list under EXERCISES, with lesson and texts, in the modules' order."""
+    written = {name: (lesson, text) for lesson, name, text in _written("exercise")}
+    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
     return [
-        thing if thing.lesson else replace(thing, lesson=slug)
-        for slug, module in modules
-        for thing in getattr(module, kind, [])
+        worded(exercise, *written.get(exercise.name, ("", {})))
+        for module in modules
+        for exercise in getattr(module, "EXERCISES", [])
     ]
+
+
+def worded(exercise: Exercise, lesson: str, text: dict) -> Exercise:
+    """The exercise with its lesson and texts. Raises ValueError where a text is missing, or a mistake has none."""
+    if not text:
+        raise ValueError(
+            f"exercise {exercise.name}: no TOML file of this folder has a table [exercise.{exercise.name}]"
+        )
+    named, says = dict(exercise.mistakes), text.get("mistakes", {})
+    if odd := says.keys() ^ named.keys():
+        raise ValueError(f"exercise {exercise.name}: {min(odd)!r} is a mistake without a message, or the reverse")
+    mistakes = tuple((wrong, says[name]) for name, wrong in named.items())
+    return replace(exercise, **{**text, "lesson": lesson, "hints": tuple(text["hints"]), "mistakes": mistakes})
 
 
 def _once(things, name_of, kind):
@@ -188,17 +192,25 @@ def _once(things, name_of, kind):
 
 def all_exercises() -> list[Exercise]:
     """Every exercise of every lesson."""
-    return _once(_listed("EXERCISES"), lambda exercise: exercise.name, "exercises")
+    return _once(_listed_exercises(), lambda exercise: exercise.name, "exercises")
 
 
 def all_quizzes() -> list[Quiz]:
     """Every quiz question of every lesson, each knowing its lesson."""
-    return _once(_listed("QUIZ"), lambda quiz: quiz.key, "quiz questions")
+    asked = [
+        Quiz(key, text["question"], tuple(map(tuple, text["options"])), LETTERS.index(text["right"]), lesson)
+        for lesson, key, text in _written("quiz")
+    ]
+    return _once(asked, lambda quiz: quiz.key, "quiz questions")
 
 
 def all_investigations() -> list[Investigation]:
     """Every investigation of every lesson."""
-    return _once(_listed("INVESTIGATIONS"), lambda investigation: investigation.name, "investigations")
+    asked = [
+        Investigation(name, text["question"], tuple(text["rubric"]), text["answer"], lesson)
+        for lesson, name, text in _written("investigation")
+    ]
+    return _once(asked, lambda investigation: investigation.name, "investigations")
 
 
 def find(name: str, among: Sequence[Exercise] | None = None) -> Exercise:

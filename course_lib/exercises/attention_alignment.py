@@ -1,6 +1,6 @@
 """Lesson 04: the additive score, a masked softmax, the alignment error rate, reading an alignment.
 
-The attention that has to be fixed is in `attention_alignment_look.py`, the quiz in `attention_alignment_questions.py`.
+The attention that has to be fixed is in `attention_alignment_look.py`.
 """
 
 import operator
@@ -9,7 +9,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, Case, on, pulled, tensors
-from course_lib.exercises.slips import slips
 
 
 def my_additive_scores(s, h, w, u, v):
@@ -21,41 +20,20 @@ SHAPES = "B D, B S K, D N, K N, N"
 EVEN = dict.fromkeys("BDSKN", 5)  # here a transposed matrix fits, and a misplaced addition raises no error
 
 ADDITIVE = Exercise(
-    title="The additive score",
     solution=my_additive_scores,
-    returns="one score for each source position of each sentence, (B, S)",
     cases=(
         Case(tensors(SHAPES, sizes=EVEN), "The score should be v · tanh(s w + h u). Compare the terms one by one."),
         *on(SHAPES, "Your answer is right when all sizes are equal, and wrong when they differ."),
     ),
-    hints=(
-        "Multiply each with its matrix, add them, apply tanh, and let v turn the result into one number.",
-        "s @ w is (B, d_k), h @ u is (B, S, d_k). Give s @ w a dimension of size 1 for the positions.",
-        "torch.tanh((s @ w)[:, None] + h @ u) is (B, S, d_k); its product with v, which is (d_k,), is (B, S).",
-    ),
-    mistakes=slips("""
-        torch.tanh( -> (
-            tanh is missing: without it the score is linear, and s only shifts all scores of a row by the same amount.
-        torch.tanh( -> (
-        inside @ v -> torch.tanh(inside @ v)  # You apply tanh to the score: apply it before v.
-        (s @ w)[:, None] + h @ u -> torch.tanh(s @ w)[:, None] + torch.tanh(h @ u)
-        inside = torch.tanh( -> inside = (
-            You apply tanh to s w and h u one by one. Add them first, then apply tanh: only then do they interact.
-        (s @ w)[:, None] -> s @ w
-            s @ w is (B, d_k) and h @ u is (B, S, d_k): if you just add them, sentence b's state goes to position b.
-            Give s @ w a dimension for the positions: (s @ w)[:, None].
-        inside @ v -> torch.softmax(inside @ v, -1)  # These are the weights. Return the scores e.
-        s @ w -> s @ w.T
-            You transpose w. A state is a row, and w has a row for each of its numbers: use s @ w.
-        h @ u -> h @ u.T
-            You transpose u. A source state is a row, and u has a row for each of its numbers: use h @ u.
-        [:, None] + h @ u -> [:, None] * (h @ u)
-            You multiply s @ w and h @ u. The additive score adds them, as its name says.
-        (s @ w)[:, None] + -> 0 +  # The decoder's state s is not used: the term s @ w is missing.
-        + h @ u -> + 0 * h @ u  # The source states h are not used: the term h @ u is missing.
-        inside @ v -> inside.sum(-1)  # v is missing: a sum gives all units the same weight.
-        inside = torch.tanh -> inside = torch.sigmoid  # You use a sigmoid: the additive score uses tanh.
-    """),
+    mistakes={
+        "without_tanh": lambda s, h, w, u, v: ((s @ w)[:, None] + h @ u) @ v,
+        "tanh_of_score": lambda s, h, w, u, v: torch.tanh(((s @ w)[:, None] + h @ u) @ v),
+        "tanh_one_by_one": lambda s, h, w, u, v: (torch.tanh(s @ w)[:, None] + torch.tanh(h @ u)) @ v,
+        "state_not_spread": lambda s, h, w, u, v: torch.tanh(s @ w + h @ u) @ v,
+        "weights_not_scores": lambda s, h, w, u, v: torch.softmax(my_additive_scores(s, h, w, u, v), -1),
+        "transposed": lambda s, h, w, u, v: my_additive_scores(s, h, w.T, u, v),
+        "without_state": lambda s, h, w, u, v: torch.tanh(h @ u) @ v,
+    },
 )
 
 
@@ -84,9 +62,7 @@ FAR = (
 )
 LOW = "With scores around -2000 it is wrong: exp(-2000) is 0 in the computer. Subtract each row's largest score first."
 MASKED = Exercise(
-    title="A softmax that survives",
     solution=my_masked_softmax,
-    returns="one weight for each score, of the shape of scores, (..., S)",
     cases=(
         Case(masked, "Masked positions should get 0, and the others the softmax of their own scores."),
         Case(lambda: masked(shift=-2000.0), LOW),
@@ -103,38 +79,15 @@ MASKED = Exercise(
         Case(lambda: (torch.randn(1, 1, 4).double(), torch.ones(1, 1, 4, dtype=torch.bool)), OTHER_SIZES),
         Case(masked, NO_GRADIENT, ask=pulled),
     ),
-    hints=(
-        "Masked scores must not take part: make them as low as possible before the softmax.",
-        "Use scores.masked_fill(~mask, lowest) with lowest = torch.finfo(scores.dtype).min, not minus infinity.",
-        "A row of lowest numbers gives uniform weights: set masked weights to 0 once more at the end.",
-    ),
-    mistakes=slips("""
-        scores.masked_fill(~mask, lowest) -> scores
-        return weights.masked_fill(~mask, 0) -> return weights
-            The mask changes nothing in your answer: padding gets weight.
-        ~mask -> mask
-            Your mask is inverted: masked_fill fills where its mask is True, and here True means: may be attended to.
-        ~mask, lowest -> mask, lowest
-        return weights.masked_fill(~mask, 0) -> return weights
-            Your mask is inverted: masked_fill fills where its mask is True. Fill with ~mask, both times.
-        scores.masked_fill(~mask, lowest) -> scores
-            You zero the weights after the softmax, so the rest does not sum to 1. Mask the scores before it.
-        scores.masked_fill(~mask, lowest) -> scores * mask
-        return weights.masked_fill(~mask, 0) -> return weights
-            A masked score of 0 is a score like any other, because exp(0) = 1. Use the lowest number there is.
-        dim=-1 -> dim=0  # Each row is one query: take the softmax over the last dimension.
-        lowest = torch.finfo(scores.dtype).min -> lowest = -1e3
-            With scores around -2000 a masked position wins: a fixed number such as -1e3 or -100 is not low enough.
-        lowest = torch.finfo(scores.dtype).min -> lowest = float("-inf")
-        return weights.masked_fill(~mask, 0) -> return weights
-            With minus infinity, a row in which nothing may be attended to gives 0 / 0 = NaN. It should give zeros.
-        return weights.masked_fill(~mask, 0) -> return weights
-            Where nothing may be attended to, your weights are uniform, because all scores are equally low.
-            Set masked weights to 0 once more after the softmax.
-        torch.softmax(scores.masked_fill(~mask, lowest), dim=-1) -> scores.exp() * mask
-        return weights.masked_fill(~mask, 0) -> return weights / (weights.sum(-1, keepdim=True) + 1e-9)
-            With scores around -2000 all weights vanish: exp(-2000) is 0 in the computer, and so is the sum.
-    """),
+    mistakes={
+        "mask_unused": lambda scores, mask: torch.softmax(scores, -1),
+        "mask_inverted": lambda scores, mask: my_masked_softmax(scores, ~mask),
+        "masked_afterwards": lambda scores, mask: torch.softmax(scores, -1).masked_fill(~mask, 0),
+        "multiplied": lambda scores, mask: torch.softmax(scores * mask, -1),
+        "not_low_enough": lambda scores, mask: torch.softmax(scores.masked_fill(~mask, -1e3), -1) * mask,
+        "minus_infinity": lambda scores, mask: torch.softmax(scores.masked_fill(~mask, -torch.inf), -1),
+        "uniform_row": lambda scores, mask: torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), -1),
+    },
 )
 
 
@@ -147,9 +100,7 @@ LINKS = {(0, 0), (1, 2), (3, 3), (2, 4), (6, 1)}  # 3 of 5 are correct, 3 of 6 a
 GOLD = {(0, 0), (1, 2), (2, 1), (3, 3), (4, 3), (5, 4)}  # with 5 targets and 4 sources of the links
 
 RATE = Exercise(
-    title="The alignment error rate",
     solution=my_error_rate,
-    returns="one number from 0 to 1",
     cases=(
         Case(lambda: (LINKS, GOLD), "With 5 links, 6 gold links and 3 in both, the rate is 1 - 2 · 3 / (5 + 6)."),
         Case(lambda: (GOLD, GOLD), "If the links are the gold links, the rate is 0."),
@@ -158,33 +109,15 @@ RATE = Exercise(
         Case(lambda: (LINKS, set()), "If there are links but no gold links, the rate is 1."),
         Case(lambda: (set(), set()), "If there are no links and no gold links, nothing is wrong, so the rate is 0."),
     ),
-    hints=(
-        "Count three numbers: the links, the gold links, and those in both (sets: links & gold).",
-        "The rate is 1 - 2 · both / (links + gold).",
-        "If both sets are empty, nothing is wrong: return 0.",
-    ),
-    mistakes=slips("""
-        1 - 2 * both -> 2 * both  # That is the F score, 1 when all is correct. The error rate is 1 minus it.
-        2 * both / (len(links) + len(gold)) -> both / len(links)
-            You divide by the number of links alone: that is 1 - precision. Gold links that are missing cost nothing.
-        2 * both / (len(links) + len(gold)) -> both / len(gold)
-            You divide by the number of gold links alone: that is 1 - recall. Wrong links cost nothing.
-        2 * both / (len(links) + len(gold)) -> both / len(links | gold)
-            You divide by the union. The formula has 2 |A and G| in the numerator and |A| + |G| in the denominator.
-        (len(links) + len(gold)) -> len(links | gold)
-            You divide by the union, which counts common links once. The formula divides by |A| + |G|.
-        1 - 2 * both -> 1 - both  # The 2 is missing: |A and G| counts once for A and once for G.
-        2 * both / (len(links) + len(gold)) -> (both / len(links) + both / len(gold)) / 2
-            You take the arithmetic mean of precision and recall. The rate is 1 minus their harmonic mean.
-        return 1 - 2 * both / (len(links) + len(gold)) -> return 100 * (1 - 2 * both / (len(links) + len(gold)))
-            You return a percentage. Return a rate from 0 to 1.
-        both = len(links & gold) -> both = sum(i in {a for a, _ in gold} for i, _ in links)
-            You compare only the source positions. A link is a pair: both positions must agree.
-        if links or gold else 0.0 -> if True else 0.0
-            With no links and no gold links nothing is wrong, so the rate is 0. Your code divides by zero.
-        2 * both / (len(links) + len(gold)) -> 2 / (len(links) / both + len(gold) / both)
-            You divide by zero when no link is correct; 1 - 2 |A and G| / (|A| + |G|) does not.
-    """),
+    mistakes={
+        "f_score": lambda links, gold: 1 - my_error_rate(links, gold),
+        "precision": lambda links, gold: 1 - len(links & gold) / len(links),
+        "recall": lambda links, gold: 1 - len(links & gold) / len(gold),
+        "over_union": lambda links, gold: 1 - 2 * len(links & gold) / len(links | gold),
+        "without_2": lambda links, gold: 1 - len(links & gold) / (len(links) + len(gold)),
+        "percentage": lambda links, gold: 100 * my_error_rate(links, gold),
+        "both_empty": lambda links, gold: 1 - 2 * len(links & gold) / (len(links) + len(gold)),
+    },
 )
 
 FRENCH, ENGLISH = "elle ne veut pas vendre la maison rouge".split(), "she does not want to sell the red house".split()
@@ -217,31 +150,18 @@ def check_reading(answer) -> str | None:
 
 
 READING = Exercise(
-    "read_alignment",
-    title="Read an alignment",
+    name="read_alignment",
     solution=lambda: READ,
     check=check_reading,
     value=True,
-    hints=(
-        "Go row by row: a row is a French word. Note the column of its darkest cell, counted from 0.",
-        "Two rows share a column: French says one of the English words in two parts.",
-        "Two English words are left over: no row is darkest there.",
-    ),
-    mistakes=(
-        ([place + 1 for place in READ], "You count from 1. The first English word has the number 0."),
-        (list(range(8)), "That is the diagonal. The dark cells of the rows pas, vendre and maison are not on it."),
-        (
-            TABLE.argmax(0).tolist(),
-            "You read the columns. A row belongs to a French word: find the darkest cell in each row.",
-        ),
-        (READ[::-1], "Your list runs from the last French word to the first."),
-        ([8 - place for place in READ], "You count from the right. The first English word, she, has the number 0."),
-        ([0, 1, 3, 2, 5, 6, 8, 7], "ne and pas are one negation: both rows are darkest at the same English word."),
-        ([*READ[:6], 7, 8], "maison and rouge: French puts the colour after the house, English before it."),
-        ([0, 2, 3, 2, 4, 6, 8, 7], "Row 4 (counted from 0), vendre, is darkest in another column."),
-        (READ[:3], "Give one number for each of the eight French words; you gave 3."),
-        ("02325687", "Answer with a list of eight whole numbers"),
-    ),
+    mistakes={
+        "counted_from_1": [place + 1 for place in READ],
+        "diagonal": list(range(8)),
+        "columns": TABLE.argmax(0).tolist(),
+        "backwards": READ[::-1],
+        "ne_with_pas": [0, 1, 3, 2, 5, 6, 8, 7],
+        "maison_rouge": [*READ[:6], 7, 8],
+    },
 )
 
 EXERCISES = [ADDITIVE, MASKED, RATE, READING]

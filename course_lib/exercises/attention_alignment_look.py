@@ -9,9 +9,6 @@ import torch
 from course_lib.exercises import Exercise
 from course_lib.exercises.attention_alignment import my_additive_scores, my_masked_softmax
 from course_lib.exercises.probes import NO_GRADIENT, SINGLE, Case, fresh, pulled, same, tensors
-from course_lib.exercises.slips import slips
-
-LESSON = "attention_alignment"
 
 
 def broken_look(s, h, real, scores, softmax):
@@ -66,11 +63,24 @@ def what_is_wrong(answer, solution, arguments):
     return "The weights are right. A context is the mean of h with these weights: a @ h."
 
 
+def sums_repaired(s, h, real, scores, softmax):
+    _, a = broken_look(s, h, real, scores, softmax)
+    a = a / a.sum(-1, keepdim=True)
+    return a @ h, a
+
+
+def mean_twice(s, h, real, scores, softmax):
+    context, a = mended_look(s, h, real, scores, softmax)
+    return context / real.sum(1)[:, None, None], a
+
+
+def weights_transposed(s, h, real, scores, softmax):
+    context, a = mended_look(s, h, real, scores, softmax)
+    return context, a.mT
+
+
 LOOK = Exercise(
-    lesson=LESSON,
-    title="Find the bug: attention that works only in training",
     solution=mended_look,
-    returns="contexts (B, T, H) and weights (B, T, S), a pair",
     cases=(
         Case(sentences, what_is_wrong, looked),
         Case(sentences, "It is right for all states at once, and wrong for one state at a time.", one_by_one),
@@ -84,40 +94,16 @@ LOOK = Exercise(
         Case(lambda: sentences(dtype=torch.float32), SINGLE, looked),
     ),
     stub=broken_look,
-    hints=(
-        "A model writes one word at a time. Try it with one state: what is each weight then, and what should it be?",
-        "Print a.sum(-1) for several states: the weights of one state must sum to 1 over the words.",
-        "softmax works along the last dimension. In the broken e that is the dimension of the states.",
-        "Stack along dim=1: e is then (B, T, S), its mask is real[:, None].expand_as(e), and no .mT is needed.",
-    ),
-    mistakes=slips("""
-        dim=1 -> dim=2
-        real[:, None].expand_as(e)) -> real[:, :, None].expand_as(e)).mT
-            The bug is still there: softmax distributes a word's weight over the states. A single state then gives
-            every word the weight 1, and in training information leaks from later states.
-        dim=1 -> dim=2
-        real[:, None].expand_as(e)) -> real[:, :, None].expand_as(e)).mT; a = a / a.sum(-1, keepdim=True)
-            You repair the sums afterwards. The softmax still runs over the states, so later ones leak in.
-        real[:, None].expand_as(e) -> torch.ones_like(e, dtype=torch.bool)
-            Padding gets weight, because the mask is not used. real[:, None] is True where there is a word.
-        softmax(e, real -> softmax(e, ~real  # Your mask is inverted: real is True where there is a word.
-        softmax(e, real[:, None].expand_as(e)) -> torch.softmax(e.masked_fill(~real[:, None], 0), -1)
-            A masked score of 0 is a score like any other. Pass scores and mask to softmax, which handles them.
-        softmax(e, real -> softmax(e.flatten(1), real
-        expand_as(e)) -> expand_as(e).flatten(1)).view_as(e)
-            All weights of a sentence together sum to 1. The weights of each state should sum to 1.
-        scores(s_t, h) for -> scores(s[:, 0], h) for
-            Every row has the scores of the first state. Use the row's own state, s_t.
-        scores(s_t, h) for -> scores(s[:, -1], h) for
-            Every row has the scores of the last state. Use the row's own state, s_t.
-        return a @ h, a -> return a @ h, a.mT  # The contexts are right. The weights should be (B, T, S).
-        return a @ h, a -> return a @ h, e  # You return the scores. The second part should be the weights.
-        return a @ h, a -> return a @ h  # You return only the contexts. Return the weights, too, as a pair.
-        a @ h, a -> a @ h / real.sum(1)[:, None, None], a
-            You divide by the number of words. The weights already sum to 1, so a @ h is the mean.
-        a @ h, a -> a.mT @ s, a
-            You take the mean of the states s. Take the mean of the source states h.
-    """),
+    mistakes={
+        "bug_still_there": broken_look,
+        "sums_repaired": sums_repaired,
+        "mask_unused": lambda s, h, real, *given: mended_look(s, h, torch.ones_like(real), *given),
+        "mask_inverted": lambda s, h, real, *given: mended_look(s, h, ~real, *given),
+        "first_state": lambda s, *given: mended_look(s[:, :1].expand_as(s), *given),
+        "weights_transposed": weights_transposed,
+        "contexts_only": lambda *given: mended_look(*given)[0],
+        "mean_twice": mean_twice,
+    },
 )
 
 EXERCISES = [LOOK]

@@ -1,14 +1,13 @@
 """Lesson 08, what is read: some pieces hidden, and one sentence or two in a row. All in ids.
 
 The head that fills a blank, the best span and the mix of layers are in `bert_reading.py`, the loss that leaks in
-`bert_leak.py`, what is asked in `bert_questions.py`.
+`bert_leak.py`.
 """
 
 import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import OTHER_SIZES, Case, fresh, same
-from course_lib.exercises.slips import slips
 
 SPECIALS, VOCAB = 5, 40  # in the checks: the first five pieces are specials, number 3 is [MASK]
 
@@ -64,21 +63,24 @@ def which_place(answer, solution, arguments):
         b, t = (chosen != asked).nonzero()[0].tolist()
         what = "a special" if special[ids[b, t]] else "no special"
         rule = f"it is {what}, and `choice` is {choice[b, t]:.3f} there"
-        return f"Row {b}, place {t}, counted from 0: {rule}, so `chosen` is {bool(asked[b, t])}; yours is not."
+        return f"Row {b}, position {t}, counted from 0: {rule}, so `chosen` is {bool(asked[b, t])}; yours is not."
     b, t = (read != right).nonzero()[0].tolist()
     if not asked[b, t]:
-        return f"Row {b}, place {t}, counted from 0, is not chosen: what stands there stays. Yours has {read[b, t]}."
-    became = {mask_id: "[MASK]", int(other[b, t]): "the piece in `other`"}.get(int(right[b, t]), "what it was")
+        return f"Row {b}, position {t}, counted from 0, is not chosen, so it keeps its token. Yours has {read[b, t]}."
+    became = {mask_id: "[MASK]", int(other[b, t]): "the token in `other`"}.get(int(right[b, t]), "what it was")
     return (
-        f"Row {b}, place {t}, counted from 0, is chosen, and `kind` is {kind[b, t]:.3f}: it becomes {became}, "
+        f"Row {b}, position {t}, counted from 0, is chosen, and `kind` is {kind[b, t]:.3f}: it becomes {became}, "
         f"{right[b, t]}; yours has {read[b, t]}."
     )
 
 
+def masks_asked_only(ids, special, mask_id, choice, kind, other):
+    read, chosen = my_masking(ids, special, mask_id, choice, kind, other)
+    return read, read == mask_id
+
+
 MASKING = Exercise(
-    title="Hide some words",
     solution=my_masking,
-    returns="two tensors, what is read, ids (B, T), and where it is asked, bool (B, T)",
     cases=(
         Case(hidden, which_place),
         Case(lambda: hidden(first=20, mask_id=1), "With specials at other numbers it is wrong: ask `special[ids]`."),
@@ -89,49 +91,18 @@ MASKING = Exercise(
             "Texts of padding alone come back as they are, and nothing is asked: specials are never chosen.",
         ),
     ),
-    hints=(
-        "Two questions at each place: is it chosen, and if so, what becomes of it? `choice` answers the first one.",
-        "special[ids] is a tensor (B, T): True where a special stands. chosen = (choice < 0.15) & ~special[ids].",
-        "torch.where(condition, a, b) takes a where the condition holds. a may be a single number, such as mask_id.",
-        "`kind` below 0.8: [MASK]. From 0.8 to 0.9: the piece in `other`. Above: as it was, and still chosen.",
-        "read = torch.where(chosen & (kind < 0.9), other, ids), then put mask_id over it where kind < 0.8.",
-    ),
-    mistakes=slips("""
-        (choice < 0.15) & ~special[ids] -> choice < 0.15
-            You hide specials too: [CLS], [SEP] and padding are no words, and there is nothing to guess.
-        ~special[ids] -> special[ids]
-            You choose specials alone. special[ids] is True where one stands: take ~special[ids].
-        choice < 0.15 -> choice > 0.15
-            You choose 85 in 100. `choice` is below 0.15 in 15 of 100 places: those are meant.
-        choice < 0.15 -> kind < 0.15
-            You choose with `kind`, and then all that you choose become [MASK]. `choice` says which are chosen.
-        return read, chosen -> return read, read == mask_id
-            `chosen` holds your [MASK]s alone. The model is asked at replaced and at unchanged pieces too.
-        return read, chosen -> return read, chosen & (kind < 0.9)
-            The pieces that stay as they are must be asked too: they are chosen, and the model cannot know it.
-        mask_id, read) -> mask_id, ids)
-            No piece becomes another one in yours: where `kind` is from 0.8 to 0.9, the piece in `other` stands.
-        chosen & (kind < 0.9), other -> chosen, other
-            None of your chosen pieces stays as it is: where `kind` is 0.9 or more, it does.
-        torch.where(chosen & (kind < 0.8), mask_id, read) -> torch.where(chosen, mask_id, ids)
-            Every chosen piece becomes [MASK] in yours. Only 80 in 100 do, 10 become another one, 10 stay.
-        chosen & (kind < 0.8), mask_id -> chosen & (kind < 0.1), mask_id
-            Yours are 10 in 100 [MASK] and 80 another piece. It is the other way round.
-        chosen & (kind < 0.8), mask_id -> chosen & (kind >= 0.2), mask_id
-            Your [MASK]s stand where `kind` is 0.2 or more. They are 80 in 100, but here the first 80: kind < 0.8.
-        chosen & (kind < 0.8), mask_id -> (kind < 0.8), mask_id
-            You hide 80 in 100 of all pieces. `kind` counts only where a piece is chosen: chosen & (kind < 0.8).
-        chosen & (kind < 0.9), other -> (kind < 0.9), other
-            Pieces that are not chosen are replaced in yours. Only chosen ones may change: chosen & (kind < 0.9).
-        mask_id, read) -> 103, read)
-            103 is [MASK] in Google's vocabulary. In this one it is mask_id.
-        return read, chosen -> return chosen, read
-            The two are exchanged: first what is read, then where it is asked.
-        return read, chosen -> return read, chosen.long()
-            Your `chosen` is made of whole numbers. It picks places, so it is bool: True where it is asked.
-        return read, chosen -> return read, ids[chosen]
-            You return the answers. Asked is where they stood, bool (B, T): with it, ids[chosen] are the answers.
-    """),
+    mistakes={
+        "specials_masked": lambda ids, special, *more: my_masking(ids, torch.zeros_like(special), *more),
+        "specials_only": lambda ids, special, *more: my_masking(ids, ~special, *more),
+        "most_chosen": lambda ids, special, mask, choice, *more: my_masking(ids, special, mask, 0.3 - choice, *more),
+        "chosen_by_kind": lambda ids, special, mask, choice, kind, other: my_masking(
+            ids, special, mask, kind, kind, other
+        ),
+        "masks_asked_only": masks_asked_only,
+        "nothing_replaced": lambda ids, *more: my_masking(ids, *more[:-1], ids),
+        "nothing_stays": lambda *given: my_masking(*given[:4], given[4].clamp(max=0.85), given[5]),
+        "all_masked": lambda *given: my_masking(*given[:4], 0 * given[4], given[5]),
+    },
 )
 
 
@@ -159,15 +130,33 @@ def which_row(answer, solution, arguments):
         if not same(got, right):
             t = int((got != right).nonzero()[0])
             first, second = arguments[:2]
-            said = f"For a = {first} and b = {second}, length {len(right)}, your {name} are wrong at place {t}, from 0:"
+            said = (
+                f"For a = {first} and b = {second}, length {len(right)}, your {name} are wrong at position {t}, from 0:"
+            )
             return f"{said.replace('mask are', 'mask is')} {right[t].item()} is right, yours has {got[t].item()}."
     return "The three are right."
 
 
+def without_cls(first, second, cls, sep, padding, length):
+    return tuple(row[1:] for row in my_pair(first, second, cls, sep, padding, length + 1))
+
+
+def changed(change):
+    """A wrong answer to `my_pair`: change(ids, segments, mask)."""
+    return lambda first, second, cls, sep, padding, length: change(*my_pair(first, second, cls, sep, padding, length))
+
+
+def padding_left(*rows):
+    return tuple(row.roll(int((~rows[2]).sum())) for row in rows)
+
+
+def last_sep_in_segment_0(ids, segments, mask):
+    segments[mask.sum() - 1] = 0
+    return ids, segments, mask
+
+
 PAIR = Exercise(
-    title="One sentence or two",
     solution=my_pair,
-    returns="three tensors, ids, segments and mask, each (length,), the mask bool",
     cases=(
         Case(lambda: sentences(3, 4, 9 + 3), which_row),
         Case(lambda: sentences(3, 0), "With one sentence, b = [], there is one [SEP] and all segments are 0."),
@@ -176,52 +165,16 @@ PAIR = Exercise(
             lambda: sentences(1, 1, 9, 7, 8, 5), "With other numbers for the specials it is wrong: use the arguments."
         ),
     ),
-    hints=(
-        "Write the row as a list first: [cls, *first, sep], and behind it, if there is a second one, [*second, sep].",
-        "Each [SEP] belongs to the sentence that it ends: cls, first and the first sep have segment 0.",
-        "empty = length - len(ids) is how much is missing. Padding stands on the right, in segment 0.",
-        "The mask is True for len(ids) places and False for the others. torch.tensor makes a tensor of each list.",
-    ),
-    mistakes=slips("""
-        ids = [cls, *first, sep] -> ids = [*first, sep]
-            [CLS] is missing: it stands in front of every text, and answers about the whole text are read there.
-        ids = [cls, *first, sep] -> ids = [cls, *first]
-            Nothing stands between your two sentences. Each one ends with [SEP], the first too.
-        [*ids, *second, sep] -> [*ids, *second]
-        (len(second) + 1) -> len(second)
-            The [SEP] behind the second sentence is missing. Each sentence ends with one.
-        [*ids, *second, sep] -> [*ids, cls, *second, sep]
-        (len(second) + 1) -> (len(second) + 2)
-            Your second sentence has a [CLS] of its own. There is one in a text, at place 0.
-        if second: -> if True:
-            One sentence has two [SEP] in yours. Where the second list is empty, nothing is added for it.
-        segments = [0] * len(ids) -> segments = [0] * (len(ids) - 1)
-        (len(second) + 1) -> (len(second) + 2)
-            The first [SEP] is in segment 1 in yours. It ends the first sentence: segment 0.
-        [1] * (len(second) + 1) -> [1] * len(second) + [0]
-            Your last [SEP] is in segment 0. It ends the second sentence: segment 1.
-        segments + [0] * empty -> segments + segments[-1:] * empty
-            Your padding goes on with segment 1. Nobody looks at it, and here it is 0.
-        segments = [0] * len(ids) -> segments = [1] * len(ids)
-        [1] * (len(second) + 1) -> [2] * (len(second) + 1)
-            You count segments from 1. The table of segments has the rows 0 and 1.
-        mask = [True] * len(ids) + [False] * empty -> mask = [False] * len(ids) + [True] * empty
-            Your mask is upside down. Here True = may be attended to, and padding is False.
-        [False] * empty -> [True] * empty
-            Your mask lets everybody look at padding: it is True only at real pieces.
-        torch.tensor(mask) -> torch.tensor(mask).long()
-            Your mask is made of 1 and 0, as Hugging Face's is. Here a mask is bool.
-        ids + [padding] * empty -> [padding] * empty + ids
-        segments + [0] * empty -> [0] * empty + segments
-        torch.tensor(mask) -> torch.tensor(mask).flip(0)
-            Your padding stands on the left. BERT reads no further to the right: padding stands behind the text.
-        ids + [padding] * empty -> ids + [sep] * empty
-            You fill up with [SEP]. What fills up is `padding`.
-        + [padding] * empty -> + []
-        + [0] * empty -> + []
-        + [False] * empty -> + []
-            You do not fill up: each of the three has `length` places.
-    """),
+    mistakes={
+        "without_cls": without_cls,
+        "last_sep_in_segment_0": changed(last_sep_in_segment_0),
+        "segments_from_1": changed(lambda ids, segments, mask: (ids, segments + mask, mask)),
+        "mask_inverted": changed(lambda ids, segments, mask: (ids, segments, ~mask)),
+        "padding_seen": changed(lambda ids, segments, mask: (ids, segments, torch.ones_like(mask))),
+        "mask_of_numbers": changed(lambda ids, segments, mask: (ids, segments, mask.long())),
+        "padding_left": changed(padding_left),
+        "not_filled": lambda first, second, cls, sep, padding, length: my_pair(first, second, cls, sep, padding, 0),
+    },
 )
 
 EXERCISES = [MASKING, PAIR]

@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.bert import EXACT, VOCAB, exact, hidden
+from course_lib.exercises.bert import EXACT, VOCAB, exact, hidden, my_masking
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, fresh, same
-from course_lib.exercises.slips import slips
 
 
 def broken_words(model, ids, special, mask_id, choice, kind, other):
@@ -76,15 +75,29 @@ def which_part(answer, solution, arguments):
         model = reader(tokens, out)
         function(lambda ids, calls=calls, model=model: calls.append(ids.clone()) or model(ids), *given)
     if not same(seen[answer], seen[solution]):
-        return "The model does not read what it should: what each draw makes of a piece was right, leave it as it is."
-    return "The model reads what it should. The loss is wrong: which places are asked, and for which pieces?"
+        return "The model does not read what it should. The way tokens are masked was right, so leave it as it is."
+    return "The model reads what it should. The loss is wrong: at which positions, and for which tokens?"
+
+
+def asking(where):
+    """A wrong answer to `mended_words`: the model is asked at where(ids, read, chosen)."""
+
+    def loss(model, ids, *draws):
+        read, chosen = my_masking(ids, *draws)
+        at = where(ids, read, chosen)
+        return F.cross_entropy(model(read)[at], ids[at])
+
+    return loss
+
+
+def texts_changed(model, ids, *draws):
+    loss = mended_words(model, ids, *draws)
+    ids.copy_(my_masking(ids, *draws)[0])
+    return loss
 
 
 WORDS = Exercise(
-    lesson="bert",
-    title="Find the bug: a loss that falls to nothing",
     solution=mended_words,
-    returns="one number, a tensor without dimensions",
     in_place=True,  # it must not change its texts; a case says what that would do
     cases=(
         Case(batch, which_part, loss),
@@ -101,44 +114,14 @@ WORDS = Exercise(
         Case(lambda: batch(dtype=torch.float32), SINGLE, loss),
     ),
     stub=broken_words,
-    hints=(
-        "Run it once with a `model` that prints what it reads, and print ids[chosen] just before the loss.",
-        "What is asked stands in what the model reads, at every place. Which line made the two alike?",
-        "`read = ids` makes no copy. Both names stand for one tensor, so hiding a piece in `read` hides it in `ids`.",
-        "read = ids.clone() is a tensor of its own. ids[:] or ids.detach() would share its numbers still.",
-    ),
-    mistakes=slips("""
-        read = ids.clone() -> read = ids
-            The bug is still there: the answers that you ask for stand in `read`, and the model has only to copy. Where
-            `read` is another name for `ids`, or shares its numbers as ids[:] does, hiding a word overwrites its answer.
-        read = ids.clone() -> read, ids = ids, ids.clone()
-            The loss is right, but the caller's texts are changed: read once more, they hold [MASK] for words. Copy
-            what you write into.
-        model(read) -> model(ids)
-            The model reads `ids`, where nothing is hidden: it can copy every answer.
-        model(read)[chosen], ids[chosen] -> model(read).flatten(0, 1), ids.flatten()
-            You ask at every place. 85 in 100 of them can be read, so the loss is mostly that of copying.
-        model(read)[chosen], ids[chosen] -> model(read)[~special[ids]], ids[~special[ids]]
-            You ask at every word. 85 in 100 of them can be read, so the loss is mostly that of copying.
-        model(read)[chosen], ids[chosen] -> model(read)[read == mask_id], ids[read == mask_id]
-            You ask at [MASK] alone. Then the model need not doubt any word that it reads: ask all chosen ones.
-        model(read)[chosen], ids[chosen] -> model(read)[read != ids], ids[read != ids]
-            You leave out the chosen words that stay as they are. They are asked too.
-        ids.clone() -> torch.full_like(ids, mask_id)
-            Your `read` begins full of [MASK], so nothing is left to guess from. It begins as a copy of the text.
-        ids.clone() -> torch.zeros_like(ids)
-            Your `read` begins full of zeros, so nothing is left to guess from. It begins as a copy of the text.
-        ids[chosen]) -> ids[chosen], reduction="sum")
-            You add up. Asked is the mean over the chosen words.
-        (choice < 0.15) & ~special[ids] -> choice < 0.15
-            Specials are chosen in yours. That line was right: leave it as it is.
-        chosen & (kind < 0.8)] -> chosen]
-            What should stay becomes [MASK] in yours. That line was right: 80 in 100, 10 another piece, 10 as they are.
-        read[swapped] = other[swapped] -> pass
-            No piece is replaced in yours. That line was right: 10 in 100 become another piece.
-        model(read)[chosen] -> model(read)[chosen].softmax(-1)
-            You give cross_entropy probabilities. It takes logits, and does the softmax itself.
-    """),
+    mistakes={
+        "bug_still_there": broken_words,
+        "texts_changed": texts_changed,
+        "answers_read": lambda model, ids, *draws: mended_words(lambda read: model(ids), ids, *draws),
+        "asked_everywhere": asking(lambda ids, read, chosen: torch.ones_like(chosen)),
+        "asked_where_changed": asking(lambda ids, read, chosen: read != ids),
+        "probabilities": lambda model, *given: mended_words(lambda read: model(read).softmax(-1), *given),
+    },
 )
 
 EXERCISES = [WORDS]

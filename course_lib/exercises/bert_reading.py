@@ -15,9 +15,6 @@ from course_lib.exercises.probes import (
     pulled,
     tensors,
 )
-from course_lib.exercises.slips import slips
-
-LESSON = "bert"
 
 
 def my_fill(states, places, table, w, b, gain, shift, bias):
@@ -48,11 +45,18 @@ def each(answer, *given):
     return [answer(*arguments) for arguments in given]
 
 
+def head(bend=F.gelu, norm=lambda h, gain, shift: F.layer_norm(h, h.shape[-1:], gain, shift, 1e-12)):
+    """A wrong answer to `my_fill`: another function behind the matrix, or another norm."""
+
+    def fill(states, places, table, w, b, gain, shift, bias):
+        h = bend(states.flatten(0, 1)[places] @ w + b)
+        return norm(h, gain, shift) @ table.T + bias
+
+    return fill
+
+
 FILL = Exercise(
-    lesson=LESSON,
-    title="The head that fills a blank",
     solution=my_fill,
-    returns="logits for each place that is asked, (N, V)",
     cases=(
         Case(
             asked,
@@ -62,58 +66,26 @@ FILL = Exercise(
                     "Without biases, gain and shift it is wrong already: gelu(h w), "
                     "the norm of each row, then times the table of tokens, turned.",
                 ),
-                (plain("b", "gain", "shift"), "With the last bias it goes wrong: one number for each piece, (V,)."),
+                (plain("b", "gain", "shift"), "With the last bias it goes wrong: one number per token, (V,)."),
                 (plain("gain", "shift"), "With the bias `b` it goes wrong: it is added before gelu."),
                 otherwise="With gain and shift it goes wrong: the normalised row times `gain`, plus `shift`.",
             ),
         ),
         Case(lambda: asked(1, 1, 1, 12, 3), OTHER_SIZES),
-        Case(lambda: (asked(N=0), asked(N=1)), "Where no place is asked, give logits (0, V).", each),
+        Case(lambda: (asked(N=0), asked(N=1)), "Where `places` is empty, give logits (0, V).", each),
         Case(asked, NO_GRADIENT, pulled),
         Case(lambda: asked(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Three steps: take the states that are asked, change them, compare each with every row of the table.",
-        "places counts the B * T places row by row: states.flatten(0, 1) is (B * T, D), and [places] takes N of them.",
-        "F.gelu(h @ w + b), then F.layer_norm(h, h.shape[-1:], gain, shift).",
-        "The table of tokens (V, D) is used once more: h @ table.T + bias is (N, V).",
-    ),
-    mistakes=slips("""
-        F.gelu(h @ w + b) -> h @ w + b
-            gelu is missing: the head has a bend of its own between its matrix and the table.
-        F.gelu(h @ w + b) -> F.relu(h @ w + b)
-            You bend with relu. BERT's is gelu, which does not cut off at 0.
-        F.gelu(h @ w + b) -> F.gelu(h @ w + b, approximate="tanh")
-            You use the approximate gelu, with a tanh, as GPT-2 does. BERT's is the exact one: F.gelu(x).
-        F.gelu(h @ w + b) -> torch.tanh(h @ w + b)
-            You bend with tanh. That is the pooler, behind [CLS]; this head has gelu.
-        h @ w + b -> h @ w.T + b
-            Your matrix is turned. Here w stands on the right, as in h @ w.
-        F.gelu(h @ w + b) -> F.gelu(h @ w)
-            `b` is left out: h @ w + b, then gelu.
-        h = F.layer_norm(h, h.shape[-1:], gain, shift, 1e-12) -> pass
-            The norm is missing: between gelu and the table each row is normalised, with gain and shift.
-        h = F.gelu(h @ w + b) -> pass
-        return h @ -> h = F.gelu(h @ w + b); return h @
-            You normalise first and bend afterwards. Here gelu(h w + b) comes first, then the norm.
-        gain, shift, 1e-12 -> shift, gain, 1e-12
-            Gain and shift are exchanged: the normalised row is multiplied by `gain`, then `shift` is added.
-        gain, shift, 1e-12 -> None, None, 1e-12
-            Gain and shift are left out: normalised row * gain + shift.
-        F.layer_norm(h, h.shape[-1:], gain, shift, 1e-12) -> normal * gain + shift
-        normal -> (h - h.mean(-1, True)) / h.std(-1, keepdim=True)
-            Your norm divides by the deviation of a sample, with D - 1. It is the root of the mean square: D.
-        F.gelu(h @ w + b) -> h + F.gelu(h @ w + b)
-            You add the state once more. A block has a residual, this head has none.
-        + bias -> + 0
-            The last bias is missing: one number for each piece, so that frequent ones begin with more.
-        return h @ table.T + bias -> return (h @ table.T + bias).softmax(dim=-1)
-            You return probabilities. Asked are logits, for cross_entropy does the softmax itself.
-        states.flatten(0, 1)[places] -> states.flatten(0, 1)
-            You read out every place. Only those in `places` are asked: 15 in 100 of the work.
-        states.flatten(0, 1)[places] -> states.transpose(0, 1).flatten(0, 1)[places]
-            You count the places column by column. They are counted row by row: row b, place t is b * T + t.
-    """),
+    mistakes={
+        "without_gelu": head(bend=lambda h: h),
+        "relu": head(bend=F.relu),
+        "approximate_gelu": head(bend=lambda h: F.gelu(h, approximate="tanh")),
+        "without_norm": head(norm=lambda h, gain, shift: h),
+        "transposed": lambda states, places, table, w, *more: my_fill(states, places, table, w.T, *more),
+        "gain_for_shift": head(norm=lambda h, gain, shift: F.layer_norm(h, h.shape[-1:], shift, gain, 1e-12)),
+        "without_bias": lambda *given: my_fill(*given[:-1], 0 * given[-1]),
+        "probabilities": lambda *given: my_fill(*given).softmax(dim=-1),
+    },
 )
 
 
@@ -138,11 +110,26 @@ def behind_padding():
     return start, end, longest
 
 
+def among(allowed):
+    """A wrong answer to `my_span`: allowed(all pairs, longest) are the pairs that count."""
+
+    def span(start, end, longest):
+        T = start.shape[1]
+        scores = start[:, :, None] + end[:, None]
+        pairs = allowed(torch.ones(T, T, dtype=torch.bool), longest)
+        best = scores.masked_fill(~pairs, -torch.inf).flatten(1).argmax(dim=1)
+        return torch.stack([best // T, best % T], dim=1)
+
+    return span
+
+
+def beginning_first(start, end, longest):
+    others = torch.arange(start.shape[1]) != start.argmax(dim=1, keepdim=True)
+    return my_span(start.masked_fill(others, -torch.inf), end, longest)
+
+
 SPAN = Exercise(
-    lesson=LESSON,
-    title="The best span",
     solution=my_span,
-    returns="the first and the last place of each answer, whole numbers (B, 2)",
     cases=(
         Case(
             ends,
@@ -153,7 +140,7 @@ SPAN = Exercise(
                     "it is wrong already: of all pairs with i <= j, the one with the highest start_i + end_j.",
                 ),
                 (lambda given: (given["start"], given["end"], 1), "With longest = 1 it is wrong: then j is i."),
-                otherwise="Any length is right, and one piece alone is. With longest = 4, j is at most i + 3.",
+                otherwise="Any length is right, and so is a single token. With longest = 4, j is at most i + 3.",
             ),
         ),
         Case(lambda: ends(1, 1, 1), OTHER_SIZES),
@@ -165,48 +152,16 @@ SPAN = Exercise(
         ),
         Case(lambda: ends(dtype=torch.float32), "In single precision (float32) it is wrong."),
     ),
-    hints=(
-        "Write down the scores of all pairs: start[:, :, None] + end[:, None] is (B, T, T), i down and j across.",
-        "i <= j is a triangle, triu(). At most `longest` pieces: j <= i + longest - 1, tril(longest - 1).",
-        "What is not allowed gets -torch.inf. Then each text has one best pair: flatten(1).argmax(dim=1).",
-        "That is a number k below T * T. i is k // T and j is k % T; torch.stack([i, j], dim=1).",
-    ),
-    mistakes=slips("""
-        return torch.stack([best // T, best % T], dim=1) -> return torch.stack([start.argmax(1), end.argmax(1)], dim=1)
-            You take the best beginning and the best end each for itself. The end may then lie before the beginning.
-        best = scores. -> o = start.argmax(1, True) != torch.arange(T); best = scores.masked_fill(o, -torch.inf).
-        o, -torch -> o[:, :, None], -torch
-            You take the best beginning, then the best end for it. The best sum may begin elsewhere.
-        best = scores. -> o = end.argmax(1, True) != torch.arange(T); best = scores.masked_fill(o, -torch.inf).
-        o, -torch -> o[:, None], -torch
-            You take the best end, then the best beginning for it. The best sum may end elsewhere.
-        .triu().tril(longest - 1) -> .tril(longest - 1)
-            The end may lie before the beginning in yours: only pairs with i <= j are answers.
-        .triu().tril(longest - 1) -> .triu()
-            Your answers may be longer than `longest`: j is at most i + longest - 1.
-        tril(longest - 1) -> tril(longest)
-            Your longest answer is one piece too long: from i to j are j - i + 1 pieces.
-        tril(longest - 1) -> tril(longest - 2)
-            Your longest answer is one piece too short: from i to j are j - i + 1 pieces.
-        .triu().tril -> .triu(1).tril
-            An answer of a single piece, i = j, is not allowed in yours. It is one.
-        [best // T, best % T] -> [best % T, best // T]
-            Beginning and end are exchanged: first i, then j.
-        [best // T, best % T] -> [best // T, best % T + 1]
-            Your end stands one place behind the answer, as in a slice. Asked is its last place.
-        [best // T, best % T] -> [best // T, best % T - best // T + 1]
-            Your second number is how long the answer is. Asked is its last place, j.
-        start[:, :, None] + end[:, None] -> start[:, :, None] * end[:, None]
-            You multiply the two scores. They are logits: start_i + end_j.
-        start[:, :, None] + end[:, None] -> start.softmax(1)[:, :, None] + end.softmax(1)[:, None]
-            You add probabilities. Of logits the sum counts; of probabilities it would be the product.
-        ~allowed, -torch.inf -> ~allowed, 0.0
-            What is not allowed has a score of 0 in yours, which beats scores below zero: -torch.inf.
-        start[:, :, None] + end[:, None] -> start[:, None] + end[:, :, None]
-            Your rows are the ends and your columns the beginnings, so that i <= j becomes j <= i.
-        .flatten(1).argmax(dim=1) -> .flatten().argmax().expand(len(start)) % T**2
-            You look for the best pair of the whole batch. Each text has an answer of its own.
-    """),
+    mistakes={
+        "each_for_itself": lambda start, end, longest: torch.stack([start.argmax(1), end.argmax(1)], dim=1),
+        "beginning_first": beginning_first,
+        "end_before_beginning": among(lambda pairs, longest: pairs.tril(longest - 1)),
+        "any_length": among(lambda pairs, longest: pairs.triu()),
+        "one_too_long": lambda start, end, longest: my_span(start, end, longest + 1),
+        "one_too_short": lambda start, end, longest: my_span(start, end, longest - 1),
+        "one_token_excluded": among(lambda pairs, longest: pairs.triu(1).tril(longest - 1)),
+        "end_as_in_a_slice": lambda start, end, longest: my_span(start, end, longest) + torch.tensor([0, 1]),
+    },
 )
 
 
@@ -236,11 +191,13 @@ def alike(given):
     return given["layers"], torch.zeros_like(given["scores"]), torch.ones_like(given["gamma"])
 
 
+def weighted(weights):
+    """A wrong answer to `my_mix`: weights(scores) are not their softmax."""
+    return lambda layers, scores, gamma: gamma * sum(w * h for w, h in zip(weights(scores), layers, strict=True))
+
+
 MIX = Exercise(
-    lesson=LESSON,
-    title="A mix of all layers",
     solution=my_mix,
-    returns="one state for each piece, (B, T, D)",
     cases=(
         Case(
             stacked,
@@ -259,41 +216,16 @@ MIX = Exercise(
         Case(stacked, NO_GRADIENT, gradient),
         Case(lambda: stacked(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "It is a weighted sum of the layers. What makes weights that are positive and add up to 1 out of any numbers?",
-        "shares = torch.softmax(scores, dim=0), one for each layer, the embedding (layer 0) counted too.",
-        "Add up share * layer over all layers, then multiply by gamma.",
-        "gamma * sum(share * layer for share, layer in zip(shares, layers))",
-    ),
-    mistakes=slips("""
-        torch.softmax(scores, dim=0) -> scores
-            The scores are used as they are. Their softmax makes weights of them that add up to 1.
-        torch.softmax(scores, dim=0) -> scores / scores.sum()
-            You divide the scores by their sum: a score below zero would be a weight below zero. Take the softmax.
-        torch.softmax(scores, dim=0) -> torch.sigmoid(scores)
-            sigmoid weighs each layer by itself. With softmax the weights share out 1 among the layers.
-        torch.softmax(scores, dim=0) -> torch.log_softmax(scores, dim=0)
-            Those are logarithms of weights, below zero. Take the softmax itself.
-        torch.softmax(scores, dim=0) -> torch.softmax(gamma * scores, dim=0)
-        return gamma * sum -> return sum
-            gamma stands inside your softmax, like a temperature. It multiplies the sum of the layers.
-        return gamma * sum -> return sum
-            gamma is left out: it makes the whole mix larger or smaller.
-        return gamma * -> return gamma +
-            You add gamma. It multiplies the whole sum.
-        torch.softmax(scores, dim=0) -> torch.ones_like(scores) / len(layers)
-            You take the mean of the layers. The scores say how much each one counts.
-        torch.softmax(scores, dim=0) -> torch.softmax(scores, dim=0).flip(0)
-            You read the layers from the last to the first. scores[0] belongs to layers[0], the embedding.
-        sum(share -> sum(len(layers) ** -1 * share
-            You divide by the number of layers once more. The weights make 1 already.
-        torch.softmax(scores, dim=0) -> F.one_hot(scores.argmax(), len(layers)).to(scores.dtype)
-            You take the layer with the highest score alone, and no score can learn from that. Mix them all.
-        torch.softmax(scores, dim=0) -> F.pad(torch.softmax(scores[1:], dim=0), (1, 0))
-            You leave out layer 0, what stands before the first block. It is mixed in like the others.
-        share * layer -> share * F.layer_norm(layer, layer.shape[-1:])
-            You normalise each layer first. The paper says that it helps at times; here the layers stay as they are.
-    """),
+    mistakes={
+        "scores_as_weights": weighted(lambda scores: scores),
+        "divided_by_sum": weighted(lambda scores: scores / scores.sum()),
+        "sigmoid": weighted(torch.sigmoid),
+        "gamma_inside": lambda layers, scores, gamma: my_mix(layers, gamma * scores, 1),
+        "without_gamma": lambda layers, scores, gamma: my_mix(layers, scores, 1),
+        "mean": lambda layers, scores, gamma: my_mix(layers, 0 * scores, gamma),
+        "backwards": lambda layers, scores, gamma: my_mix(layers, scores.flip(0), gamma),
+        "divided_again": lambda layers, scores, gamma: my_mix(layers, scores, gamma) / len(layers),
+    },
 )
 
 EXERCISES = [FILL, SPAN, MIX]

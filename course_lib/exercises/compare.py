@@ -40,6 +40,8 @@ def same(a, b, tolerance: float = 1e-6) -> bool:
     if isinstance(a, (list, tuple, Iterator)) and isinstance(b, (list, tuple)):
         nothing = object()
         return all(same(x, y, tolerance) for x, y in itertools.zip_longest(a, b, fillvalue=nothing))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key], tolerance) for key in b)
     return type(a) is type(b) and isinstance(a, str | bool) and a == b
 
 
@@ -96,8 +98,8 @@ def misfit(got, right) -> tuple[str, str] | None:
 
 def not_finite(got) -> str:
     """ "There is NaN in yours. " where there is; "" otherwise."""
-    if isinstance(got, (list, tuple)):
-        return next(filter(None, map(not_finite, got)), "")
+    if isinstance(got, (list, tuple, dict)):
+        return next(filter(None, map(not_finite, got.values() if isinstance(got, dict) else got)), "")
     if not isinstance(got, Tensor) and not is_number(got):
         return ""
     got = torch.as_tensor(got)

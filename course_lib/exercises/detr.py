@@ -1,14 +1,13 @@
 """Lesson 10, a set of objects: how well two boxes agree.
 
 The cheapest matching is in `detr_matching.py`, "no object" in the loss and a loss that is only a cost in
-`detr_loss.py`, average precision in `detr_judge.py`, the questions in `detr_questions.py`.
+`detr_loss.py`, average precision in `detr_judge.py`.
 """
 
 import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
 
 
 def noted(notes):
@@ -84,10 +83,24 @@ def points():
     return torch.tensor([[0.2, 0.2, 0.2, 0.2], [0.2, 0.2, 0.2, 0.2]]), torch.tensor([[0.2] * 4, [0.1, 0.1, 0.5, 0.5]])
 
 
+def agreeing(value, clamped=True):
+    """A wrong answer to `my_iou` or `my_giou`: value(intersection, area of a, area of b, area of the hull)."""
+
+    def agree(a, b):
+        sides = torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])
+        hull = (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(-1)
+        areas = [(box[..., 2:] - box[..., :2]).prod(-1) for box in (a, b)]
+        return value((sides.clamp(min=0) if clamped else sides).prod(-1), *areas, hull)
+
+    return agree
+
+
+def from_centres(box):
+    return torch.cat([box[..., :2] - box[..., 2:] / 2, box[..., :2] + box[..., 2:] / 2], -1)
+
+
 IOU = Exercise(
-    title="Intersection over union",
     solution=my_iou,
-    returns="the IoU of each pair, (...)",
     cases=(
         Case(
             pairs,
@@ -114,43 +127,16 @@ IOU = Exercise(
         Case(pairs, NO_GRADIENT, pulled, SMALL_ENOUGH),
         Case(lambda: pairs(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Where does the intersection begin: at the smaller or the larger of the two left sides? And where does it end?",
-        "Its corners are torch.maximum of the lower corners and torch.minimum of the upper ones.",
-        "When the boxes are apart, high - low is negative: use .clamp(min=0) before you multiply.",
-        "The union is both areas minus the intersection, which both contain. Where it is 0, return 0: torch.where.",
-    ),
-    mistakes=slips("""
-        (high - low).clamp(min=0).unbind(-1) -> (high - low).unbind(-1)
-            When two boxes are apart, your widths are negative, and two negative ones give a positive area: clamp(min=0).
-        width * height -> (width * height).clamp(min=0)
-        (high - low).clamp(min=0) -> (high - low)
-            You clamp the area. If width and height are both negative, their product is positive: clamp them first.
-        areas[0] + areas[1] - both -> areas[0] + areas[1]
-            Your union counts the intersection twice: subtract it once.
-        areas[0] + areas[1] - both -> areas[0] + areas[1] - 2 * both
-            Your union lacks the intersection. Both areas contain it, so subtract it once only.
-        torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:]) -> torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
-            That is the box around both. The intersection begins at the larger of the lower corners.
-        low, high = -> a, b = (torch.cat([box[..., :2] - box[..., 2:] / 2, box[..., :2] + box[..., 2:] / 2], -1) for box in (a, b)); low, high =
-            You treat the boxes as centres and sizes. But a and b are corners already: leave out to_corners.
-        torch.minimum(a[..., 2:], b[..., 2:]) -> torch.maximum(a[..., 2:], b[..., 2:])
-            The intersection ends at the smaller of the upper corners, where the first of the two boxes ends.
-        union = areas[0] + areas[1] - both -> union = torch.minimum(areas[0], areas[1])
-            You divide by the smaller box, so a small box inside a large one would agree perfectly. Divide by the union.
-        union = areas[0] + areas[1] - both -> union = torch.maximum(areas[0], areas[1])
-            You divide by the larger box. The union also contains what only the smaller box covers.
-        union = areas[0] + areas[1] - both -> union = (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(-1)
-            You divide by the box around both. The union leaves out the corners of it that neither box covers.
-        (box[..., 2:] - box[..., :2]).prod(-1) for box -> box[..., 2] * box[..., 3] for box
-            You treat the last two numbers as width and height. Here they are the right and bottom sides.
-        return torch.where(union > 0, both / union.where(union > 0, torch.ones_like(union)), 0.0) -> return both
-            That is the area of the intersection. Divide it by the union.
-        both / union.where(union > 0, torch.ones_like(union)), 0.0) -> 2 * both / (areas[0] + areas[1]).where(union > 0, torch.ones_like(union)), 0.0)
-            That is the Dice coefficient: twice the intersection over the sum of the areas. Divide by the union.
-        return torch.where(union > 0, both / union.where(union > 0, torch.ones_like(union)), 0.0) -> return both / union
-            Two boxes without any area give 0 / 0, which is NaN. Return 0 there.
-    """),  # noqa: E501
+    mistakes={
+        "not_clamped": agreeing(lambda both, a, b, hull: both / (a + b - both), clamped=False),
+        "counted_twice": agreeing(lambda both, a, b, hull: both / (a + b)),
+        "over_the_smaller": agreeing(lambda both, a, b, hull: both / torch.minimum(a, b)),
+        "over_the_hull": agreeing(lambda both, a, b, hull: both / hull),
+        "dice": agreeing(lambda both, a, b, hull: 2 * both / (a + b)),
+        "intersection": agreeing(lambda both, a, b, hull: both),
+        "without_area": agreeing(lambda both, a, b, hull: both / (a + b - both)),
+        "as_centres": lambda a, b: my_iou(from_centres(a), from_centres(b)),
+    },
 )
 
 
@@ -165,9 +151,7 @@ def my_giou(a, b):
 
 
 GIOU = Exercise(
-    title="Generalised IoU",
     solution=my_giou,
-    returns="the GIoU of each pair, (...)",
     cases=(
         Case(
             pairs,
@@ -186,46 +170,18 @@ GIOU = Exercise(
         Case(pairs, NO_GRADIENT, pulled, SMALL_ENOUGH),
         Case(lambda: pairs(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Begin with the IoU from the exercise before: both, the union, both / union.",
-        "The hull is the smallest box around both: where does it begin, and where does it end?",
-        "Take torch.minimum of the lower corners and torch.maximum of the upper ones. The area is width times height.",
-        "The share of the hull that neither box covers is (hull - union) / hull. GIoU is IoU minus that.",
-    ),
-    mistakes=slips("""
-        (hull - union) / hull -> (hull - both) / hull
-            You subtract the intersection. The part of the hull that neither box covers is hull - union.
-        (hull - union) / hull -> (hull - areas[0] - areas[1]) / hull
-            Your IoU is correct. The union in the penalty is the sum of both areas: subtract the intersection there too.
-        low, high = -> a, b = (torch.cat([box[..., :2] - box[..., 2:] / 2, box[..., :2] + box[..., 2:] / 2], -1) for box in (a, b)); low, high =
-            You treat the boxes as centres and sizes. But a and b are corners already: leave out to_corners.
-        (hull - union) / hull -> (hull - union) / union
-            You divide by the union. Divide by the hull: then the penalty is a share, and GIoU never falls below -1.
-        both / union - (hull -> (hull
-            That is the penalty alone. GIoU is IoU minus the penalty.
-        both / union - (hull -> both / union + (hull
-            You add the penalty, so boxes that are further apart would agree better. Subtract it.
-        return both / union - (hull - union) / hull -> return both / union
-            That is IoU. Subtract the share of the hull that neither box covers.
-        return both / union - (hull - union) / hull -> return both / hull
-            You divide by the hull instead of the union. For boxes that are apart that is 0 without a gradient, as IoU is.
-        return both / union - (hull - union) / hull -> return both / union - hull
-            You subtract the area of the hull. Subtract the share of the hull that neither box covers.
-        return both / union - (hull - union) / hull -> return 1 - (both / union - (hull - union) / hull)
-            That is the loss, 1 - GIoU. Return GIoU itself.
-        return both / union - (hull - union) / hull -> return (both / union - (hull - union) / hull).clamp(min=0)
-            You clamp GIoU at 0, so it has no gradient where two boxes are apart, just like IoU.
-        torch.maximum(a[..., 2:], b[..., 2:]) -> torch.minimum(a[..., 2:], b[..., 2:])
-            Your hull ends too early. It contains both boxes, so it ends at the larger of the upper corners.
-        first, last = torch.minimum(a[..., :2], b[..., :2]) -> first, last = torch.maximum(a[..., :2], b[..., :2])
-            Your hull begins too late. It contains both boxes, so it begins at the smaller of the lower corners.
-        (high - low).clamp(min=0) -> (high - low)
-            When two boxes are apart, your widths are negative, and two negative ones give a positive area: clamp(min=0).
-        areas[0] + areas[1] - both -> areas[0] + areas[1]
-            Your union counts the intersection twice: subtract it once.
-        hull = (last - first).prod(-1) -> hull = areas[0] + areas[1]
-            Your hull is the sum of the areas. It should be the smallest box that contains both.
-    """),  # noqa: E501
+    mistakes={
+        "intersection_subtracted": agreeing(lambda both, a, b, hull: both / (a + b - both) - (hull - both) / hull),
+        "penalty_counts_twice": agreeing(lambda both, a, b, hull: both / (a + b - both) - (hull - a - b) / hull),
+        "over_the_union": agreeing(
+            lambda both, a, b, hull: both / (a + b - both) - (hull - a - b + both) / (a + b - both)
+        ),
+        "iou": agreeing(lambda both, a, b, hull: both / (a + b - both)),
+        "hull_subtracted": agreeing(lambda both, a, b, hull: both / (a + b - both) - hull),
+        "loss": lambda a, b: 1 - my_giou(a, b),
+        "clamped": lambda a, b: my_giou(a, b).clamp(min=0),
+        "as_centres": lambda a, b: my_giou(from_centres(a), from_centres(b)),
+    },
 )
 
 

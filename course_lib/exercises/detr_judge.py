@@ -6,9 +6,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case, narrowed
-from course_lib.exercises.slips import slips
-
-LESSON = "detr"
 
 
 def my_average_precision(right, scores, objects):
@@ -38,11 +35,33 @@ def boxes_found(N=20, objects=23):
 
 about = partial(Case, tolerance=1e-5)  # who adds up 101 numbers in single precision is right
 
+
+def in_list_order(right, scores, objects):
+    return my_average_precision(right, -torch.arange(len(right)), objects)
+
+
+def averaged(value):
+    """A wrong answer to `my_average_precision`: value(precision, recall) after each box, the most confident first."""
+
+    def average(right, scores, objects):
+        hits = right[scores.argsort(descending=True)].cumsum(0)
+        return value(hits / torch.arange(1, len(hits) + 1), hits / objects)
+
+    return average
+
+
+def at_101_recalls(beyond):
+    """A wrong answer to `my_average_precision`: beyond(precisions at this recall or later) counts."""
+
+    def mean(precision, recall):
+        beyonds = [precision[recall >= step / 100] for step in range(101)]
+        return sum(beyond(there).item() for there in beyonds if len(there)) / 101
+
+    return averaged(mean)
+
+
 PRECISION = Exercise(
-    lesson=LESSON,
-    title="Average precision",
     solution=my_average_precision,
-    returns="the average precision, a number",
     cases=(
         about(
             boxes_found,
@@ -64,51 +83,18 @@ PRECISION = Exercise(
         about(lambda: (torch.ones(4).bool(), torch.rand(4), 4), "If every object is found and nothing else, AP is 1."),
         about(lambda: (torch.zeros(3).bool(), torch.rand(3), 2), "If no detected box is correct, AP is 0."),
     ),
-    hints=(
-        "scores.argsort(descending=True) gives the order of the boxes, the most confident first.",
-        "right[order].cumsum(0) counts correct boxes so far. Over all boxes so far: precision; over objects: recall.",
-        "For each recall take the best precision reached there or beyond: precision[recall >= wanted].max().",
-        "Take the mean over 101 recalls, 0, 0.01, ... 1. A recall that is never reached counts as 0.",
-    ),
-    mistakes=slips("""
-        right[scores.argsort(descending=True)] -> right
-            You take the boxes in the order of the list. The most confident comes first: sort by scores.
-        scores.argsort(descending=True) -> scores.argsort()
-            Your order starts with the least confident box: use descending=True.
-        scores.argsort(descending=True) -> scores.argsort(descending=True).argsort()
-            That is the rank of each box. right[order] needs the index of the first box, of the second, ...: argsort once.
-        precision[recall >= step / 100] -> precision[recall >= step / 100][:1]
-            You take the precision where a recall is first reached. If it is better further on, the better one counts.
-        there.max().item() -> there.mean().item()
-            You take the mean of the precisions beyond a recall. The best of them counts.
-        there.max().item() -> there.min().item()
-            You take the worst precision beyond a recall. The best of them counts.
-        precision[recall >= step / 100] -> precision[recall <= step / 100]
-            You take the precisions before a recall. Those at this recall or beyond it count.
-        hits / objects -> hits / right.sum()
-            Your recall is a share of the objects that were found. Missed objects count too: divide by objects.
-        precision = hits / torch.arange(1, len(hits) + 1) -> precision = hits / len(hits)
-            You divide by all boxes. After the n most confident boxes, precision is the share of these n that is correct.
-        torch.arange(1, len(hits) + 1) -> torch.arange(len(hits)).clamp(min=1)
-            You count the boxes from 0. After the first box there is one.
-        range(101) -> range(1, 101)
-        total / 101 -> total / 100
-            You leave out the recall 0. There are 101 recalls: 0, 0.01, ... 1.
-        precision[recall >= step / 100] -> precision.cummax(0).values[recall >= step / 100][:1]
-            You take the best precision up to a recall. The best beyond it counts: flip before cummax, and flip back after it.
-        return total / 101 -> return torch.trapezoid(precision, recall).item()
-            That is the area under the line from point to point (trapezoids). Take 101 recalls, with the best precision beyond.
-        return total / 101 -> return precision[right[scores.argsort(descending=True)]].sum().item() / objects
-            You sum the precision at each correct box, over the objects. Take 101 recalls, with the best precision beyond.
-        return total / 101 -> return precision[right[scores.argsort(descending=True)]].sum().item() / max(right.sum().item(), 1)
-            You take the mean precision at the correct boxes, so missed objects do not count. Take 101 recalls.
-        return total / 101 -> return precision.mean().item()
-            You take the mean over the boxes. Take it over the recalls: 101 of them, evenly spaced.
-        total += there.max().item() if len(there) else 0.0 -> total += there.max().item() if len(there) else precision[-1].item()
-            A recall that is never reached counts as 0. You continue with the last precision.
-        return total / 101 -> return (2 * precision * recall / (precision + recall + 1e-9)).max().item()
-            That is the best F1. Average precision is a mean of precisions over recalls.
-    """),  # noqa: E501
+    mistakes={
+        "in_list_order": in_list_order,
+        "least_confident_first": lambda right, scores, objects: my_average_precision(right, -scores, objects),
+        "ranks": lambda right, scores, objects: in_list_order(
+            right[scores.argsort(descending=True).argsort()], scores, objects
+        ),
+        "first_reached": at_101_recalls(lambda there: there[0]),
+        "mean_beyond": at_101_recalls(torch.mean),
+        "over_found": lambda right, scores, objects: my_average_precision(right, scores, right.sum()),
+        "trapezoids": averaged(lambda precision, recall: torch.trapezoid(precision, recall).item()),
+        "mean_over_boxes": averaged(lambda precision, recall: precision.mean().item()),
+    },
 )
 
 

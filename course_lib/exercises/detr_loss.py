@@ -12,9 +12,6 @@ from course_lib.detection.matching import match
 from course_lib.exercises import Exercise
 from course_lib.exercises.detr import noted
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
-
-LESSON = "detr"
 
 
 def my_naming_loss(logits, asked, nothing):
@@ -48,11 +45,18 @@ by_cross_entropy = noted({
 about = partial(Case, tolerance=1e-5)  # a millionth added to the sum of the weights, against 0 / 0, is accepted
 
 
+def weighing(value):
+    """A wrong answer to `my_naming_loss`: value(weight, -log p, objects), each (B, Q), puts the terms together."""
+
+    def loss(logits, asked, nothing):
+        missed, objects = F.cross_entropy(logits.mT, asked, reduction="none"), asked != logits.shape[-1] - 1
+        return value(torch.where(objects, 1.0, nothing).to(missed), missed, objects)
+
+    return loss
+
+
 NAMING = Exercise(
-    lesson=LESSON,
-    title='"No object" weighs less',
     solution=my_naming_loss,
-    returns="the weighted mean of -log p, a number",
     cases=(
         about(
             answered,
@@ -83,42 +87,15 @@ NAMING = Exercise(
         about(answered, NO_GRADIENT, ask=pulled),
         about(lambda: answered(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "logits.log_softmax(-1) holds log p of every class. asked says which class counts for each prediction.",
-        "Pick these with gather: .gather(-1, asked[..., None])[..., 0] is (B, Q).",
-        "The weight is `nothing` where asked is the last class, K = logits.shape[-1] - 1, else 1: torch.where.",
-        "The weighted mean is (weight * missed).sum() / weight.sum().",
-        "F.cross_entropy can do all of it. It wants the classes second: logits.flatten(0, 1), asked.flatten(), and a "
-        "weight for each class, (K + 1,), with .to(logits).",
-    ),
-    mistakes=slips("""
-        (weight * missed).sum() / weight.sum() -> (weight * missed).mean()
-            You divide by the number of predictions. A weighted mean is divided by the sum of its weights.
-        torch.where(asked == K, nothing, 1.0) -> torch.ones_like(missed)
-            You give "no object" the weight of a digit. Most predictions have no object, and would drown out the others.
-        torch.where(asked == K, nothing, 1.0) -> torch.where(asked == K, 1.0, nothing)
-            Your weights are the wrong way round: `nothing` is for predictions whose target is "no object".
-        torch.where(asked == K, nothing, 1.0) -> torch.where(asked == K, 0.0, 1.0)
-            You give predictions without an object a weight of 0, so the model never learns to say "no object".
-        torch.where(asked == K, nothing, 1.0) -> torch.where(asked == 0, nothing, 1.0)
-            You take class 0 for "no object". It is the last class, K.
-        return (weight * missed).sum() / weight.sum() -> return (weight * missed).sum()
-            That is a sum. Divide it by the sum of the weights.
-        (weight * missed).sum() / weight.sum() -> (weight * missed).sum() / (asked != K).sum().clamp(min=1)
-            You divide by the number of objects. For the classes divide by the sum of the weights.
-        return (weight * missed).sum() / weight.sum() -> return ((weight * missed).sum(-1) / weight.sum(-1)).mean()
-            You take the mean of each scene first. Take one mean over all predictions of the batch.
-        -logits.log_softmax(dim=-1) -> -logits.softmax(dim=-1)
-            That is -p, as in the cost of a matching. The loss has -log p.
-        -logits.log_softmax(dim=-1) -> logits.log_softmax(dim=-1)
-            The sign is wrong: the more confident a prediction is of its target, the smaller its loss should be.
-        -logits.log_softmax(dim=-1) -> -logits.log_softmax(dim=-2)
-            Your softmax is over the predictions. The classes of each prediction should sum to 1: dim=-1.
-        -logits.log_softmax(dim=-1).gather(-1, asked[..., None])[..., 0] -> -logits.log_softmax(dim=-1).amax(-1)
-            You take the most likely class. The target class counts.
-        -logits.log_softmax(dim=-1).gather(-1, asked[..., None])[..., 0] -> -logits.gather(-1, asked[..., None])[..., 0]
-            You take the logit itself. log p depends on the other classes too: use log_softmax.
-    """),
+    mistakes={
+        "over_all": weighing(lambda weight, missed, objects: (weight * missed).mean()),
+        "unweighted": lambda logits, asked, nothing: my_naming_loss(logits, asked, 1.0),
+        "never_nothing": lambda logits, asked, nothing: my_naming_loss(logits, asked, 0.0),
+        "summed": weighing(lambda weight, missed, objects: (weight * missed).sum()),
+        "over_objects": weighing(lambda weight, missed, objects: (weight * missed).sum() / objects.sum().clamp(min=1)),
+        "scene_by_scene": weighing(lambda weight, missed, objects: ((weight * missed).sum(-1) / weight.sum(-1)).mean()),
+        "wrong_sign": lambda logits, asked, nothing: -my_naming_loss(logits, asked, nothing),
+    },
 )
 
 
@@ -183,11 +160,28 @@ def to_the_answers(answer, logits, boxes, labels, truth):
 
 OTHER_COSTS = "You match another prediction here. Keep the costs as they are: -p(label) + 5 |box - truth|."
 
+
+def set_loss(
+    naming=lambda logits, asked, has: F.cross_entropy(logits, asked),
+    factor=5,
+    price=lambda p: -p,
+    real=lambda labels: labels >= 0,
+):
+    """A wrong answer to `mended_set_loss`: another loss for the classes, or other costs of the matching."""
+
+    def loss(logits, boxes, labels, truth):
+        away = (boxes[:, None] - truth).abs().sum(dim=-1)
+        costs = price(logits.softmax(dim=-1))[:, labels] + 5 * away
+        given = match(costs[None], real(labels)[None])[0]
+        has = given >= 0
+        asked = torch.where(has, labels[given], logits.shape[-1] - 1)
+        return naming(logits, asked, has) + factor * away[has, given[has]].mean()
+
+    return loss
+
+
 SET = Exercise(
-    lesson=LESSON,
-    title='Find the bug: a loss that never says "no object"',
     solution=mended_set_loss,
-    returns="the loss, a number",
     cases=(
         Case(
             four_answers,
@@ -224,53 +218,16 @@ SET = Exercise(
         Case(lambda: scene(dtype=torch.float32), SINGLE),
     ),
     stub=broken_set_loss,
-    hints=(
-        "What does the broken loss train a prediction without an object to do? Look at what `has` leaves out.",
-        "The costs only decide which prediction gets which object. The loss of a classifier is -log p, not -p.",
-        "The target of a prediction is labels[given] if it has an object, and class K, the last, if it has none.",
-        "F.cross_entropy(logits, asked) over all, plus 5 times the mean |box - truth| over those that have an object.",
-    ),
-    mistakes=slips("""
-        return F.cross_entropy(logits, asked) + 5 * placing -> return costs[has, given[has]].mean()
-            The bug is still there: a prediction without an object gets no target, and the gradient of -p is smallest
-            where p is smallest. The boxes improve all the same, so the loss curve looks fine.
-        F.cross_entropy(logits, asked) + -> costs[has, given[has]].mean() + F.cross_entropy(logits, asked) +
-            You add the costs of the matching, so the boxes count twice. The costs choose the pairs; the loss trains.
-        F.cross_entropy(logits, asked) -> F.cross_entropy(logits[has], asked[has])
-            You train only predictions that have an object. The others must learn to say "no object".
-        logits.shape[-1] - 1) -> 0)
-            You train predictions without an object towards class 0, a digit. "No object" is the last class.
-        asked = torch.where(has, labels[given], logits.shape[-1] - 1) -> asked = labels[given]
-            given is -1 for a prediction without an object, and labels[-1] is the last label: use class K there.
-        F.cross_entropy(logits, asked) -> F.cross_entropy(logits, asked, torch.tensor([1.0] * (logits.shape[-1] - 1) + [0.1]).to(logits))
-            You give "no object" a weight of 0.1, as on the slide. Here its weight is 1: leave it out.
-        -p[:, labels] -> -p.log()[:, labels]
-            You changed the costs too. The matching is correct with -p; only the loss takes -log p.
-        -p[:, labels] + 5 * -> 5 *
-            The boxes have too much weight in your costs. Is -p(label) missing, or is the factor above 5?
-        -p[:, labels] + 5 * -> -p[:, labels] +
-            The boxes have too little weight in your costs: the factor is 5, as in the loss.
-        labels[None] >= 0 -> labels[None] > 0
-            Class 0 is a class like any other. With > 0 its objects are left out of the matching.
-        F.cross_entropy(logits, asked) -> F.cross_entropy(p, asked)
-            F.cross_entropy takes logits. You pass p, so softmax is applied twice and the loss hardly changes.
-        F.cross_entropy(logits, asked) -> -p[torch.arange(len(asked)), asked].mean()
-            That is -p, as in the cost. It has almost no gradient where p is near 0; -log p has one.
-        placing = (boxes[has] - truth[given[has]]).abs().sum(dim=-1).mean() -> placing = (boxes - truth[given]).abs().sum(dim=-1).mean()
-            You pull predictions without an object to the last object's box. Only matched predictions have a box to learn.
-        truth[given[has]] -> truth[: has.sum()]
-            You compare the boxes with the list in its own order. Prediction q has object given[q].
-        + 5 * placing -> + placing
-            The factor 5 of the boxes is missing: 5 * placing.
-        .abs().sum(dim=-1).mean() -> .abs().mean()
-            You take the mean over the four numbers of a box. Take their sum: |box - truth|.
-        .abs().sum(dim=-1).mean() -> .abs().sum()
-            You sum over the objects. Take their mean, so that a full scene counts as much as one with few objects.
-        return F.cross_entropy(logits, asked) + 5 * placing -> return F.cross_entropy(logits, asked)
-            The loss no longer contains the boxes: add 5 * placing.
-        F.cross_entropy(logits, asked) -> F.cross_entropy(logits[:, :-1], asked.clamp(max=logits.shape[-1] - 2))
-            You cut off the last class. It is "no object", the target of most predictions.
-    """),  # noqa: E501
+    mistakes={
+        "bug_still_there": broken_set_loss,
+        "only_matched": set_loss(lambda logits, asked, has: F.cross_entropy(logits[has], asked[has])),
+        "towards_class_0": set_loss(lambda logits, asked, has: F.cross_entropy(logits, asked.where(has, 0))),
+        "probabilities": set_loss(lambda logits, asked, has: F.cross_entropy(logits.softmax(dim=-1), asked)),
+        "log_in_costs": set_loss(price=lambda p: -p.log()),
+        "only_boxes_cost": set_loss(price=lambda p: 0 * p),
+        "class_0_left_out": set_loss(real=lambda labels: labels > 0),
+        "without_5": set_loss(factor=1),
+    },
 )
 
 EXERCISES = [NAMING, SET]

@@ -7,7 +7,6 @@ import torch
 from course_lib.exercises import Exercise
 from course_lib.exercises.detr import noted
 from course_lib.exercises.probes import Case, narrowed
-from course_lib.exercises.slips import slips
 
 
 def my_matching(costs):
@@ -32,11 +31,30 @@ beyond = noted({  # out of bounds, of a tensor, or out of range, of a list
     "costs[q, m] has a row for each prediction, a column for each object.",
 })  # fmt: skip
 
+
+def one_after_another(costs):
+    taken = []
+    for column in costs.T:
+        taken.append(min(set(range(len(costs))) - {*taken}, key=lambda q: column[q].item()))
+    return taken
+
+
+def cheapest_pair_first(costs):
+    chosen = {}
+    for cell in costs.flatten().argsort().tolist():
+        q, m = divmod(cell, costs.shape[1])
+        if m not in chosen and q not in chosen.values():
+            chosen[m] = q
+    return [chosen[m] for m in range(costs.shape[1])]
+
+
+def object_of_each(costs):
+    who = my_matching(costs)
+    return [who.index(q) for q in sorted(who)]
+
+
 MATCHING = Exercise(
-    lesson="detr",
-    title="The cheapest matching",
     solution=my_matching,
-    returns="the prediction of each object, a list of M numbers",
     cases=(
         Case(
             torn,
@@ -60,38 +78,16 @@ MATCHING = Exercise(
             "With six predictions and two objects it is wrong: four stay without an object.",
         ),
     ),
-    hints=(
-        "An assignment gives each object a prediction: M different numbers out of Q.",
-        "Q may be larger than M: permutations(range(Q), M) gives them all as tuples; object m gets prediction who[m].",
-        "The cost of an assignment is sum(costs[q, m] for m, q in enumerate(who)).",
-        "min(ways, key=cost_of) is the cheapest of them, if cost_of returns that sum.",
-    ),
-    mistakes=slips("""
-        return list(min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who)))) -> return costs.argmin(dim=0).tolist()
-            You take the cheapest prediction of each object. Two objects may want the same one, but only one can have it.
-        ways = permutations(range(Q), M) -> taken = []; [taken.append(min((q for q in range(Q) if q not in taken), key=lambda q: costs[q, m].item())) for m in range(M)]; return taken
-            Your objects choose one after another, and the first may take what a later one needs more. Compare whole assignments.
-        ways = permutations(range(Q), M) -> cells = sorted((costs[q, m].item(), q, m) for q in range(Q) for m in range(M)); own = {}; [own.setdefault(m, q) for _, q, m in cells if m not in own and q not in own.values()]; return [own[m] for m in range(M)]
-            You take the cheapest pair of all first. The rest may then be expensive: minimise the sum over all pairs.
-        return list(min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who)))) -> who = min(ways, key=lambda who: sum(costs[q, m].item() for m, q in enumerate(who))); return [who.index(q) for q in sorted(who)]
-            That is the object of each prediction that has one. Return the prediction of each object: match costs.T.
-        min(ways -> max(ways
-            That is the most expensive assignment. Return the cheapest.
-        sum(costs -> max(costs
-            You compare the most expensive pair of each assignment. Minimise the sum over all pairs.
-        sum(costs[q, m].item() for m, q in enumerate(who)) -> sum(costs[q, m].item() ** 2 for m, q in enumerate(who))
-            You add up squares. A cost may be negative, and then its square is large.
-        sum(costs[q, m].item() for m, q in enumerate(who)) -> sum(abs(costs[q, m].item()) for m, q in enumerate(who))
-            You drop the sign of the costs. A negative cost is cheap, not expensive.
-        return list(min(ways, -> return sorted(min(ways,
-            Your predictions are sorted, so it is lost which object each has: number m is the prediction of object m.
-        permutations(range(Q), M) -> (tuple(range(M)),)
-            You give object m prediction m. That is the order of the list, not a matching.
-        permutations(range(Q), M) -> permutations(range(M), M)
-            You try only the first M predictions. Any of the Q may be the best: permutations(range(Q), M).
-        permutations(range(Q), M) -> __import__("itertools").combinations(range(Q), M)
-            combinations gives rising order only, so it leaves out the assignments in which two objects swap predictions.
-    """),  # noqa: E501
+    mistakes={
+        "each_for_itself": lambda costs: costs.argmin(dim=0).tolist(),
+        "one_after_another": one_after_another,
+        "cheapest_pair_first": cheapest_pair_first,
+        "object_of_each": object_of_each,
+        "most_expensive": lambda costs: my_matching(-costs),
+        "without_sign": lambda costs: my_matching(costs.abs()),
+        "sorted": lambda costs: sorted(my_matching(costs)),
+        "first_predictions": lambda costs: my_matching(costs[: costs.shape[1]]),
+    },
 )
 
 

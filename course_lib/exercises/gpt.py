@@ -1,7 +1,6 @@
 """Lesson 07, what reads and what is drawn: a merge of byte-pair encoding, the mask of what is new, top-p.
 
-The cache and its missing place are in `gpt_cache.py`, the loss of fine-tuning in `gpt_fine_tuning.py`, what is asked
-in `gpt_questions.py`.
+The cache and its missing position are in `gpt_cache.py`, the loss of fine-tuning in `gpt_fine_tuning.py`.
 """
 
 import random
@@ -10,7 +9,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import OTHER_SIZES, SINGLE, Case, narrowed, same
-from course_lib.exercises.slips import slips
 
 
 def my_merge(tokens, pair):
@@ -69,51 +67,42 @@ def first_line(answer, solution, arguments):
     return "Each line alone is right, all in a row are not: begin with an empty list in every call."
 
 
+def merge_where(begins=lambda tokens, i, pair: tuple(tokens[i : i + 2]) == pair, token="".join, further=2):
+    """A wrong answer to `my_merge`: another test for the pair, another token for it, or a walk of another length."""
+
+    def merge(tokens, pair):
+        merged, i = [], 0
+        while i < len(tokens):
+            found = begins(tokens, i, pair)
+            merged.append(token(tokens[i : i + 2]) if found else tokens[i])
+            i += further if found else 1
+        return merged
+
+    return merge
+
+
+def right_to_left(tokens, pair):
+    backwards = my_merge([token[::-1] for token in tokens[::-1]], (pair[1][::-1], pair[0][::-1]))
+    return [token[::-1] for token in backwards[::-1]]
+
+
+def joined_compared(tokens, i, pair):
+    return len(tokens) > i + 1 and tokens[i] + tokens[i + 1] == pair[0] + pair[1]
+
+
 MERGE = Exercise(
-    title="One merge",
     solution=my_merge,
-    returns="a list of tokens, each a str (the lines of the check are written here with | between tokens)",
     cases=(Case(lines, first_line, of_each),),
-    hints=(
-        "Walk along the list with a place i. Two things can happen there: the pair begins, or it does not.",
-        "tuple(tokens[i : i + 2]) == pair asks it, also at the end, where only one token is left.",
-        "Where the pair begins, append tokens[i] + tokens[i + 1] to a new list and go on at i + 2.",
-        "Everywhere else append tokens[i] and go on at i + 1. The walk ends at i = len(tokens).",
-    ),
-    mistakes=slips("""
-        merged, i = [], 0 -> return " ".join(tokens).replace(" ".join(pair), "".join(pair)).split()
-            You join the tokens to one text and replace in it. There the end of a longer token looks like the pair:
-            "xa b" holds "a b". Compare whole tokens.
-        == pair: -> == pair and not merged.count("".join(pair)):
-            Only the first pair is merged in yours. Every occurrence becomes one token.
-        i += 2 -> i += 1
-            Its right half comes once more behind the merged pair: go on two places further, i += 2.
-        while i < len(tokens) -> while i < len(tokens) - 1
-            The last token is lost where no pair ends the list: walk on to len(tokens).
-        tuple(tokens[i : i + 2]) == pair -> (tokens[i], tokens[i + 1]) == pair
-            At the last token there is no tokens[i + 1]. A slice, tokens[i : i + 2], ends where the list ends.
-        merged, i = [], 0 -> merged, i, tokens, pair = [], 0, [t[::-1] for t in tokens[::-1]], (pair[1][::-1], pair[0])
-        == pair -> == (pair[0], pair[1][::-1])
-        return merged -> return [token[::-1] for token in merged[::-1]]
-            You go from right to left: "a a a" becomes "a aa". Byte-pair encoding goes from left to right, "aa a".
-        tuple(tokens[i : i + 2]) == pair -> len(tokens) > i + 1 and "".join(tokens[i : i + 2]) == "".join(pair)
-            You compare the joined text, so that "ab" + "c" counts as the pair ("a", "bc"). Compare token by token.
-        merged.append(tokens[i] + tokens[i + 1]) -> merged.append(pair)
-            You append the pair itself. A token is a text: left + right.
-        merged.append(tokens[i] + tokens[i + 1]) -> merged.append(" ".join(pair))
-            There is a blank in your merged token. Nothing stands between its halves: left + right.
-        tokens[i] + tokens[i + 1] -> tokens[i + 1] + tokens[i]
-            Your merged token has its halves exchanged: left + right.
-        == pair -> in (pair, pair[::-1])
-            You merge right + left as well. A pair has an order: ("t", "h") is not ("h", "t").
-        merged.append(tokens[i]) -> merged.extend(tokens[i : i + 2])
-        i += 1 -> i += 2
-            You ask at every second place. A pair may begin at any place: go on by one where none begins.
-        merged.append(tokens[i]) -> pass
-            What belongs to no pair is lost in yours. It stays as it is.
-        while i < len(tokens) -> while i < len(tokens) and len(tokens) > 1
-            A list of a single token comes back empty in yours. It has no pair, so it stays as it is.
-    """),
+    mistakes={
+        "joined_text": lambda tokens, pair: " ".join(tokens).replace(" ".join(pair), "".join(pair)).split(),
+        "right_half_again": merge_where(further=1),
+        "past_the_end": merge_where(lambda tokens, i, pair: (tokens[i], tokens[i + 1]) == pair),
+        "right_to_left": right_to_left,
+        "joined_compared": merge_where(joined_compared),
+        "pair_itself": merge_where(token=tuple),
+        "blank_between": merge_where(token=" ".join),
+        "either_order": merge_where(lambda tokens, i, pair: tuple(tokens[i : i + 2]) in (pair, pair[::-1])),
+    },
 )
 
 
@@ -127,61 +116,34 @@ def windows(answer, sizes):
     return [answer(*pair) for pair in sizes]
 
 
+def triangle(n_new, n_all, diagonal=0):
+    return torch.ones(n_new, n_all, dtype=torch.bool).tril(diagonal)
+
+
 WINDOW = Exercise(
-    title="The mask of what is new",
     solution=my_window,
-    returns="truth values for each new place and each place there is, bool (n_new, n_all)",
     cases=(
         Case(
             lambda: (3, 8),
             narrowed(
                 (lambda given: (8, 8), "With n_new = n_all it is wrong already: that is the triangle of lesson 06."),
-                (lambda given: (1, 8), "With one new place it is wrong: the last of all may look at all, itself too."),
-                otherwise="The triangle is right, and so is a single new place. With 3 new ones of 8 the first of them "
-                "stands at place 5, counted from 0, and may look at places 0 to 5.",
+                (lambda given: (1, 8), "With one new token it is wrong: it is the last, so it may attend to all."),
+                otherwise="The triangle is right, and so is a single new token. With 3 new ones of 8 the first "
+                "stands at position 5, counted from 0, and may attend to positions 0 to 5.",
             ),
         ),
         Case(lambda: ([(2, 3), (1, 1), (1, 6), (4, 4), (5, 6), (2, 20)],), OTHER_SIZES, windows),
     ),
-    hints=(
-        "Write the triangle for all places, n_all rows. Which of its rows belong to the new places?",
-        "The first new place is place n_all - n_new, counted from 0. It may look at the places 0 to n_all - n_new.",
-        "tril has an argument: tril(diagonal=d) lets row t keep the columns 0 to t + d. What is d here?",
-        "torch.ones(n_new, n_all, dtype=torch.bool).tril(n_all - n_new)",
-    ),
-    mistakes=slips("""
-        .tril(n_all - n_new) -> .tril()
-            Your rows are those of the first n_new places. The new places are the last ones: move the triangle.
-        n_all - n_new -> n_all - n_new - 1
-            A new place cannot see itself in yours. It may: it asks with what it has read, itself included.
-        n_all - n_new -> n_all - n_new + 1
-            Each new place sees the one after it, which it has to predict. It looks at itself and back.
-        n_all - n_new -> n_new - n_all
-            The triangle moves the wrong way: n_all - n_new places stand in front of the first new one.
-        n_all - n_new -> n_new
-            You move the triangle by n_new. What stands in front of the first new place are n_all - n_new others.
-        .tril(n_all - n_new) -> .triu(n_all - n_new)
-            Your new places look at themselves and ahead. They look back: tril.
-        .tril(n_all - n_new) -> .triu(n_all - n_new + 1)
-            Your mask is the reverse, True = hidden, as PyTorch's layers want it. Here True = may be attended to.
-        .tril(n_all - n_new) -> .tril(n_all - n_new).float()
-            Your mask is made of 1.0 and 0.0. Here a mask is bool: leave out float().
-        return whole.tril(n_all - n_new) -> return torch.where(whole.tril(n_all - n_new), 0.0, -torch.inf)
-            Yours is a mask to be added, 0 and minus infinity. Here it is bool, True = may be attended to.
-        ones(n_new, -> ones(n_all,
-        .tril(n_all - n_new) -> .tril()
-            You give a row to every place. Only the new ones ask: of this triangle their rows, the last n_new.
-        ones(n_new, n_all -> ones(n_new, n_new
-        .tril(n_all - n_new) -> .tril()
-            Your new places see only each other. All that came before is in the cache, and they may look at it.
-        ones(n_new, n_all -> ones(n_all, n_new
-        .tril(n_all - n_new) -> .tril()
-            Rows and columns are exchanged: a row for each new place, a column for each place that there is.
-        .tril(n_all - n_new) -> .clone()
-            Nothing is hidden in yours. With several new places at once, the first must not see those after it.
-        .tril(n_all - n_new) -> .tril(n_all - n_new) & (torch.arange(n_all) >= n_all - n_new)
-            The old places are hidden in yours. They all stand before the new ones: True.
-    """),
+    mistakes={
+        "first_rows": triangle,
+        "itself_hidden": lambda n_new, n_all: triangle(n_new, n_all, n_all - n_new - 1),
+        "next_seen": lambda n_new, n_all: triangle(n_new, n_all, n_all - n_new + 1),
+        "reversed": lambda n_new, n_all: ~my_window(n_new, n_all),
+        "numbers": lambda n_new, n_all: my_window(n_new, n_all).float(),
+        "all_rows": lambda n_new, n_all: triangle(n_all, n_all),
+        "new_only": lambda n_new, n_all: triangle(n_new, n_new),
+        "nothing_hidden": lambda n_new, n_all: triangle(n_new, n_all, n_all),
+    },
 )
 
 
@@ -211,10 +173,25 @@ def in_order(answer, probs, p):
     return result.sort(dim=-1).values if isinstance(result, torch.Tensor) and result.dim() == 2 else result
 
 
+def keeping(keep):
+    """A wrong answer to `my_top_p`: keep(sorted probabilities, the sum before each, p) says which tokens stay."""
+
+    def top_p(probs, p):
+        ordered, order = probs.sort(dim=-1, descending=True)
+        kept = ordered * keep(ordered, ordered.cumsum(dim=-1) - ordered, p)
+        kept[:, 0] = ordered[:, 0]
+        kept = torch.zeros_like(probs).scatter(-1, order, kept)
+        return kept / kept.sum(dim=-1, keepdim=True)
+
+    return top_p
+
+
+def not_normalised(probs, p):
+    return probs * (my_top_p(probs, p) > 0)
+
+
 TOP_P = Exercise(
-    title="Top-p",
     solution=my_top_p,
-    returns="probabilities for each row, (B, V)",
     cases=(
         Case(
             rows,
@@ -232,45 +209,16 @@ TOP_P = Exercise(
         Case(lambda: rows(1, 3), OTHER_SIZES),
         Case(lambda: (rows()[0].float(), 0.5), SINGLE),
     ),
-    hints=(
-        "Sort each row, the most probable first: probs.sort(dim=-1, descending=True) gives the values and the order.",
-        "cumsum(dim=-1) is the sum with each token. A token is needed as long as the sum before it is below p.",
-        "The first token always stays. What is not kept becomes 0.",
-        "Put the values back: zeros.scatter(-1, order, values) writes each to the place that it came from.",
-        "Divide each row by its own sum: kept / kept.sum(dim=-1, keepdim=True).",
-    ),
-    mistakes=slips("""
-        before < p -> before + ordered < p
-            You drop the token with which the sum reaches p. It is needed: without it the sum stays below p.
-        before < p -> (before < p) | (before < p).roll(1, -1)
-            You keep one token too many: the sum has reached p already before it.
-        before < p -> before <= p
-            Where the sum is exactly p you take one more token. It has reached p, so that is enough.
-        before < p -> ordered >= p
-            You compare each single probability with p. It is their sum, from the most probable on, that reaches p.
-        return kept / kept.sum(dim=-1, keepdim=True) -> return kept
-            Your rows no longer add up to 1: divide each one by its own sum.
-        torch.zeros_like(probs).scatter(-1, order, ordered * keep) -> ordered * keep
-            Your rows are still sorted. Each probability belongs to a token: put it back to its place.
-        torch.zeros_like(probs).scatter(-1, order, ordered * keep) -> (ordered * keep).gather(-1, order)
-            gather with `order` sorts once more, and does not undo the sort. Use scatter, or gather with order.argsort.
-        kept.sum(dim=-1, keepdim=True) -> kept.sum()
-            All rows together add up to 1. Each row is a distribution of its own: divide it by its own sum.
-        return kept / kept.sum(dim=-1, keepdim=True) -> return torch.softmax(kept, dim=-1)
-            A softmax of probabilities gives the tokens that were cut off exp(0) = 1 again. Divide by the sum.
-        descending=True -> descending=False
-            You begin with the least probable tokens, and keep the tail. Sort in descending order.
-        cumsum(dim=-1) -> cumsum(dim=0)
-            You add up over the rows. The tokens lie along the last dimension.
-        keep = before < p -> keep = (before < p)[:1].repeat(len(probs), 1)
-            Each row keeps as many tokens as the first one. How many are needed differs from row to row.
-        keep = before < p -> keep = before >= p
-            You keep what comes after p is reached, and drop what should stay.
-        keep[:, 0] = True -> pass
-            With p = 0 no token is left, and 0 / 0 is NaN. The most probable one always stays.
-        keep[:, 0] = True -> keep[:, 0] = True; keep = ordered >= ordered.masked_fill(~keep, 2).amin(-1, keepdim=True)
-            You keep all tokens that are as probable as the last one needed. Asked is the smallest set: any of them.
-    """),
+    mistakes={
+        "last_dropped": keeping(lambda ordered, before, p: before + ordered < p),
+        "one_too_many": keeping(lambda ordered, before, p: (before < p) | (before < p).roll(1, -1)),
+        "exactly_p": keeping(lambda ordered, before, p: before <= p),
+        "each_compared": keeping(lambda ordered, before, p: ordered >= p),
+        "not_normalised": not_normalised,
+        "one_sum": lambda probs, p: not_normalised(probs, p) / not_normalised(probs, p).sum(),
+        "softmax": lambda probs, p: torch.softmax(not_normalised(probs, p), dim=-1),
+        "still_sorted": lambda probs, p: my_top_p(probs, p).sort(dim=-1, descending=True).values,
+    },
 )
 
 EXERCISES = [MERGE, WINDOW, TOP_P]

@@ -8,9 +8,6 @@ import torch
 from course_lib.exercises import Exercise
 from course_lib.exercises.gpt import my_window
 from course_lib.exercises.probes import NO_GRADIENT, OVERFLOW, SINGLE, Case, far_apart, fresh, pulled, same, tensors
-from course_lib.exercises.slips import slips
-
-LESSON = "gpt"
 
 
 def my_cached(x, cache, w_q, w_k, w_v, window):
@@ -71,20 +68,33 @@ def where_it_goes_wrong(answer, solution, arguments):
     """Which is the first wrong way to read: at once, one by one, or several behind others."""
     x, chunks, matrices = arguments
     for cut, sentence in (
-        ((x.shape[1],), "With an empty cache it is wrong already: softmax(q kᵀ / √d) v, and `window` says who sees."),
-        ((1,) * x.shape[1], "All at once is right, one place at a time is not: what does the cache hold after a call?"),
+        ((x.shape[1],), "With an empty cache it is wrong already: softmax(q kᵀ / √d) v, with `window` as the mask."),
+        ((1,) * x.shape[1], "All at once is right, one token at a time is not: what does the cache hold after a call?"),
     ):
         given = (x, cut, matrices)
         if not same(read(answer, *fresh(given)), read(solution, *fresh(given))):
             return sentence
-    return "Right at once and one by one, wrong with several new places behind old ones: window(n_new, n_all)."
+    return "All at once and one by one are right, several new tokens after old ones are not: window(n_new, n_all)."
+
+
+def last_only(x, cache, *more):
+    seen = my_cached(x, cache, *more)
+    cache["k"], cache["v"] = cache["k"][:, -x.shape[1] :], cache["v"][:, -x.shape[1] :]
+    return seen
+
+
+def looking_by(change):
+    """A wrong answer to `my_cached`: change(window) is the mask."""
+    return lambda x, cache, w_q, w_k, w_v, window: my_cached(x, cache, w_q, w_k, w_v, change(window))
+
+
+def scaled(factor):
+    """A wrong answer to `my_cached`: the scores are factor(d, D) times what they should be."""
+    return lambda x, cache, w_q, *more: my_cached(x, cache, w_q * factor(w_q.shape[1], w_q.shape[0]), *more)
 
 
 CACHED = Exercise(
-    lesson=LESSON,
-    title="A head with a cache",
     solution=my_cached,
-    returns="one vector for each new place, (B, n, d)",
     in_place=True,  # the cache is there to be changed
     cases=(
         Case(lambda: text(1, (2, 2)), where_it_goes_wrong, read),
@@ -94,7 +104,7 @@ CACHED = Exercise(
         ),
         Case(
             text,
-            "Keys and values of old places are computed anew in yours. Take them from the cache as they are.",
+            "You compute the keys and values of old tokens again. Take them from the cache as they are.",
             read_with_other_matrices,
         ),
         Case(lambda: text(D=5, d=7), "Where keys are 7 wide it is wrong, 4 wide it is right: divide by √d.", read),
@@ -102,52 +112,16 @@ CACHED = Exercise(
         Case(text, NO_GRADIENT, gradient),
         Case(lambda: text(dtype=torch.float32), SINGLE, read),
     ),
-    hints=(
-        "x holds the new places alone. Their queries, keys and values are x @ w_q, x @ w_k, x @ w_v.",
-        'Where the cache is not empty: k = torch.cat([cache["k"], k], dim=1), the old ones first; v alike.',
-        'Write the long ones back: cache["k"], cache["v"] = k, v. The next call finds them there.',
-        "The new queries meet all keys: scores (B, n, T). window(n, T) is True where a new place may look.",
-    ),
-    mistakes=slips("""
-        cache["k"], cache["v"] = k, v -> pass
-            The cache stays empty: every call sees its own places alone. Write keys and values into it.
-        = k, v -> = k[:, -x.shape[1] :], v[:, -x.shape[1] :]
-            Your cache holds only what came last: each call overwrites it. Keep the long k and v, old and new.
-        dim=1 -> dim=0
-            You append along the batch. Time is dimension 1: the old places (B, T, d), then the new ones.
-        [cache["k"], k] -> [k, cache["k"]]
-        [cache["v"], v] -> [v, cache["v"]]
-            The new places stand before the old ones in yours, and the mask hides the wrong ones: old first.
-        [cache["k"], k] -> [k, cache["k"]]
-            Your keys begin with the new ones and your values with the old ones: old first, both times.
-        v = torch.cat( -> q = torch.cat([cache["q"], q], dim=1); v = torch.cat(
-        cache["k"], cache["v"] = k, v -> cache["q"], cache["k"], cache["v"] = q, k, v
-        window(x.shape[1] -> window(q.shape[1]
-            You keep the queries too, and answer for all old places again. Only the new ones ask: (B, n, d).
-        scores = scores.masked_fill(~window(x.shape[1], k.shape[1]), -torch.inf) -> pass
-            Nothing is hidden in yours: of several new places the first sees those after it.
-        ~window -> window
-            Your mask is upside down: masked_fill fills where its mask is True. Fill where `window` is False.
-        window(x.shape[1], k.shape[1]) -> window(k.shape[1], k.shape[1])[: x.shape[1]]
-            You take the first rows of the triangle. The new places are the last ones: window(n, T).
-        k.shape[-1] ** 0.5 -> 1
-            You do not divide by √d. Without it scores grow with the width of a key, and softmax hardens.
-        k.shape[-1] ** 0.5 -> x.shape[-1] ** 0.5
-            You divide by √D, the width of x. What counts is the width of a key: √d.
-        k.shape[-1] ** 0.5 -> k.shape[1] ** 0.5
-            You divide by the root of how many places there are. What counts is the width of a key: √d.
-        dim=-1 -> dim=1
-            Your columns sum to one. Each new place shares out its weight over the keys: the last dimension.
-        if cache: -> if True:
-            The cache is {} at first: there is nothing to take from it then.
-    """)
-    + (
-        (
-            keeps_x,
-            "You keep x, and compute all keys and values again in every call. The numbers are right and no work is "
-            "saved: keep keys and values.",
-        ),
-    ),
+    mistakes={
+        "cache_stays_empty": lambda x, cache, *more: my_cached(x, {}, *more),
+        "last_only": last_only,
+        "nothing_hidden": looking_by(lambda window: lambda n, T: torch.ones(n, T, dtype=torch.bool)),
+        "mask_inverted": looking_by(lambda window: lambda n, T: ~window(n, T)),
+        "first_rows": looking_by(lambda window: lambda n, T: window(T, T)[:n]),
+        "undivided": scaled(lambda d, D: d**0.5),
+        "divided_by_root_of_D": scaled(lambda d, D: (d / D) ** 0.5),
+        "keeps_x": keeps_x,
+    },
 )
 
 
@@ -205,59 +179,48 @@ def which_call(answer, solution, arguments):
     wrong = next(call for call in range(len(right)) if not same(got[call], right[call]))
     n, before = arguments[1][wrong], sum(arguments[1][:wrong])
     if not wrong:
-        return "With an empty cache it is wrong already, and there the function was right: places 0 to n - 1."
-    return f"The call with {n} new behind {before} is wrong: they stand at places {before} to {before + n - 1}, from 0."
+        return "With an empty cache it is wrong already, where the function was right: positions 0 to n - 1."
+    return f"The call with {n} new after {before} is wrong: their positions are {before} to {before + n - 1}, from 0."
+
+
+def placed(vectors):
+    """A wrong answer to `mended_next`: vectors(places, cache, n) is added to the tokens."""
+
+    def step(ids, cache, tokens, places, look, readout):
+        x = tokens[ids] + vectors(places, cache, ids.shape[1])
+        return readout(x + look(x, cache))
+
+    return step
+
+
+def placed_after(past):
+    """A wrong answer to `mended_next`: n positions from past(cache) on, where the cache is not empty."""
+    return placed(lambda places, cache, n: places[past(cache) if cache else 0 :][:n])
 
 
 NEXT = Exercise(
-    lesson=LESSON,
-    title="Find the bug: a cache that forgets the place",
     solution=mended_next,
-    returns="logits for what follows each new token, (B, n, V)",
     in_place=True,
     cases=(
         Case(writer, which_call, steps),
         Case(lambda: writer(1, (1, 1, 1), 4), "With one text and one token at a time it is wrong.", steps),
-        Case(lambda: writer(2, (1, 3, 4, 3)), "Up to the last place of the table it is wrong.", steps),
+        Case(lambda: writer(2, (1, 3, 4, 3)), "Up to the last position of the table it is wrong.", steps),
         Case(writer, "The logits are right, and `ids` is not as it was before the call. Leave it as it is.", ids_after),
         Case(writer, NO_GRADIENT, way_back),
         Case(lambda: writer(dtype=torch.float32), SINGLE, steps),
     ),
     stub=broken_next,
-    hints=(
-        "Read one text twice: all at once, and token by token with a cache. Which is the first call that differs?",
-        "In the second call ids holds one token. Which place does it have in the text, and which vector of `places` "
-        "does it get?",
-        'cache["k"] is (B, T, D): it knows how many places were read before. At first the cache is empty.',
-        "past = ... before `look` is called, for that makes the cache longer; then places[past : past + n].",
-    ),
-    mistakes=slips("""
-        past : past + n -> : n
-            The bug is still there: in every call the new tokens get places 0 to n - 1, as if the text began there.
-            In training all tokens come in one call, with an empty cache, so the loss notices nothing.
-        past = cache["k"].shape[1] if cache else 0 -> past = len(cache)
-            len(cache) is 2 as soon as it holds keys and values. How many places they have is cache["k"].shape[1].
-        cache["k"].shape[1] -> cache["k"].shape[0]
-            shape[0] of the keys is how many texts are read at once. Places are their dimension 1.
-        cache["k"].shape[1] -> cache["k"].shape[-1]
-            shape[-1] of the keys is how wide they are. Places are their dimension 1.
-        cache["k"].shape[1] -> cache["k"].shape[1] + 1
-            One too far: after three tokens, at places 0, 1 and 2, the next place is 3, which is cache["k"].shape[1].
-        cache["k"].shape[1] -> cache["k"].shape[1] - 1
-            One too few: the first new token gets the place of the last old one.
-        past : past + n -> past, None
-            All tokens of a call get one place, the first. n tokens have n places: places[past : past + n].
-        x = tokens[ids] + places[past : past + n] -> x = tokens[ids] + (places[:n] if not past else 0)
-            Behind the first call no place is added at all. Every token has one.
-        places[past : past + n] -> 0
-            Without places the calls agree with each other, and nobody knows where a token stands. Add the right ones.
-        x = x + look(x, cache) -> x = x + look(x, {})
-            The head gets an empty cache in every call: it sees the new tokens alone.
-        places[past : past + n] -> places[-n:]
-            You take the last places of the table. The text has only come as far as its own length.
-        x = x + look(x, cache) -> x = look(x, cache)
-            The place is right, but the residual around look is lost: x + ...
-    """),
+    mistakes={
+        "bug_still_there": broken_next,
+        "length_of_cache": placed_after(len),
+        "number_of_texts": placed_after(lambda cache: len(cache["k"])),
+        "one_too_far": placed_after(lambda cache: cache["k"].shape[1] + 1),
+        "one_position": placed(lambda places, cache, n: places[cache["k"].shape[1] if cache else 0, None]),
+        "first_call_only": placed(lambda places, cache, n: 0 if cache else places[:n]),
+        "head_without_cache": lambda ids, cache, tokens, places, look, readout: mended_next(
+            ids, cache, tokens, places, lambda x, cache: look(x, {}), readout
+        ),
+    },
 )
 
 

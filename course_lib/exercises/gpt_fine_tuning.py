@@ -5,7 +5,6 @@ import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OVERFLOW, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
 
 
 def my_joint_loss(token_logits, ids, class_logits, labels, lam):
@@ -36,11 +35,39 @@ def alone(lam):
     return lambda given: (given["token_logits"], given["ids"].clamp(min=1), given["class_logits"], given["labels"], lam)
 
 
+def language(token_logits, ids, **more):
+    return F.cross_entropy(token_logits[:, :-1].mT, ids[:, 1:], **more)
+
+
+def not_shifted(token_logits, ids, class_logits, labels, lam):
+    return F.cross_entropy(class_logits, labels) + lam * F.cross_entropy(token_logits.mT, ids, ignore_index=0)
+
+
+def padding_counts(token_logits, ids, class_logits, labels, lam):
+    return F.cross_entropy(class_logits, labels) + lam * language(token_logits, ids)
+
+
+def summed(token_logits, ids, class_logits, labels, lam):
+    return F.cross_entropy(class_logits, labels) + lam * language(token_logits, ids, ignore_index=0, reduction="sum")
+
+
+def class_0_ignored(token_logits, ids, class_logits, labels, lam):
+    task = F.cross_entropy(class_logits, labels, ignore_index=0)
+    return task + lam * language(token_logits, ids, ignore_index=0)
+
+
+def task_times(weight):
+    """A wrong answer to `my_joint_loss`: the task's loss counts weight(lam)."""
+
+    def loss(token_logits, ids, class_logits, labels, lam):
+        task = F.cross_entropy(class_logits, labels)
+        return weight(lam) * task + lam * language(token_logits, ids, ignore_index=0)
+
+    return loss
+
+
 JOINT = Exercise(
-    lesson="gpt",
-    title="The loss of fine-tuning",
     solution=my_joint_loss,
-    returns="one number, a tensor without dimensions",
     cases=(
         Case(
             labelled,
@@ -61,42 +88,15 @@ JOINT = Exercise(
         Case(labelled, NO_GRADIENT, ask=pulled),
         Case(lambda: labelled(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Two losses, each a cross-entropy: over the tokens of the text, and over the classes.",
-        "token_logits[:, t] is about ids[:, t + 1]: token_logits[:, :-1] and ids[:, 1:] belong together.",
-        "F.cross_entropy wants the vocabulary in dimension 1, so .mT; ignore_index=0 leaves the padding out.",
-        "The classes: F.cross_entropy(class_logits, labels). Then L2 + lam * L1.",
-    ),
-    mistakes=slips("""
-        token_logits[:, :-1].mT, ids[:, 1:] -> token_logits.mT, ids
-            You compare place t with token t, which it has read. It predicts the one after it: move by one.
-        token_logits[:, :-1].mT, ids[:, 1:] -> token_logits[:, 1:].mT, ids[:, :-1]
-            You move the wrong way: place t + 1 is compared with token t, which it has read already.
-        ignore_index=0 -> ignore_index=-100
-            Padding counts in yours. No model has to predict it: leave out the targets that are 0.
-        ignore_index=0 -> ignore_index=0, reduction="sum"
-            L1 is a sum over tokens in yours, so long texts push the task aside. Take the mean.
-        class_logits, labels) -> class_logits, labels, reduction="sum")
-            L2 is a sum over texts in yours. Take the mean.
-        task + lam * language -> lam * task + language
-            lam stands at the task in yours. It weighs the language: L2 + lam * L1.
-        task + lam * language -> (1 - lam) * task + lam * language
-            You share one weight between the two. In the paper the task keeps its weight of 1: L2 + lam * L1.
-        task + lam * language -> lam * (task + language)
-            lam weighs both in yours. It weighs the language alone: L2 + lam * L1.
-        task + lam * language -> -(task + lam * language)
-            The sign: the paper writes log-likelihoods, to be made large. A loss is minus that, to be made small.
-        return task + lam * language -> return lam * language
-            L2 is missing: nothing tells the model about the labels.
-        class_logits, labels) -> class_logits, labels, ignore_index=0)
-            You leave out the texts of class 0. For labels 0 is a class like any other; for ids it is padding.
-        ignore_index=0) -> reduction="none").mul(ids[:, 1:] != 0).mean()
-            You divide by all places, padding too: divide by how many tokens are predicted.
-        ignore_index=0) -> ignore_index=0, reduction="none").sum(1).div((ids[:, 1:] != 0).sum(1)).mean()
-            You average each text, then the texts: a token of a short one weighs more. All tokens count the same.
-        token_logits[:, :-1].mT -> token_logits[:, :-1].softmax(-1).mT
-            You give cross_entropy probabilities. It takes logits, and does the softmax itself.
-    """),
+    mistakes={
+        "not_shifted": not_shifted,
+        "padding_counts": padding_counts,
+        "summed": summed,
+        "shared_weight": task_times(lambda lam: 1 - lam),
+        "lam_weighs_both": task_times(lambda lam: lam),
+        "without_labels": task_times(lambda lam: 0),
+        "class_0_ignored": class_0_ignored,
+    },
 )
 
 EXERCISES = [JOINT]

@@ -1,7 +1,6 @@
 """Lesson 11, images and words: the contrastive loss, a classifier made of prompts, and a loss with a bug.
 
-The notebook holds the broken function word for word, under the name of its exercise. The questions are in
-`images_and_words_questions.py`.
+The notebook holds the broken function word for word, under the name of its exercise.
 """
 
 from functools import partial
@@ -11,7 +10,6 @@ import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
 
 
 def my_contrastive_loss(images, texts, scale):
@@ -47,10 +45,22 @@ def of_length_one_at_scale_one(given):
 about = partial(Case, tolerance=3e-5)  # a millionth added to a length or a sum, against 0 / 0, is accepted
 
 
+def both_choose(scores):
+    right = torch.arange(len(scores))
+    return (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2
+
+
+def over_the_batch(images, texts, scale):
+    return both_choose(scale * F.normalize(images, dim=0) @ F.normalize(texts, dim=0).T)
+
+
+def images_choose(images, texts, scale):
+    scores = scale * F.normalize(images, dim=-1) @ F.normalize(texts, dim=-1).T
+    return F.cross_entropy(scores, torch.arange(len(scores)))
+
+
 LOSS = Exercise(
-    title="The contrastive loss",
     solution=my_contrastive_loss,
-    returns="the loss, a number",
     cases=(
         about(
             features,
@@ -71,50 +81,16 @@ LOSS = Exercise(
         about(features, NO_GRADIENT, ask=pulled),
         about(lambda: features(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Normalise every feature to length 1: F.normalize(x, dim=-1). Then the dot product of two is their cosine.",
-        "scale * images @ texts.T has a row for each image and a column for each text, (B, B).",
-        "Text b belongs to image b: the target of row b is column b, torch.arange(B).",
-        "F.cross_entropy(scores, right) lets each image choose a text; with scores.T each text chooses. Take the mean.",
-    ),
-    mistakes=slips("""
-        scale * images @ texts.T -> torch.tensor(scale).exp() * images @ texts.T
-            You apply exp to the scale, but you get the scale itself. Only the library's log_scale is a logarithm.
-        images, texts = F.normalize(images, dim=-1), F.normalize(texts, dim=-1) -> images, texts = images / images.norm(), texts / texts.norm()
-            You divide by one length for the whole batch. Each row has its own length: norm(dim=-1, keepdim=True).
-        return (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2 -> return (scores.log_softmax(1).diagonal().mean() + scores.log_softmax(0).diagonal().mean()) / 2
-            The minus sign is missing: this is the mean of log p, which training would make small. The loss is -log p.
-        return (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2 -> return F.binary_cross_entropy_with_logits(scores, torch.eye(len(scores)).to(scores))
-            You decide about each pair separately (SigLIP's loss). Here the names of a batch compete: use softmax.
-        images, texts = F.normalize(images, dim=-1), F.normalize(texts, dim=-1) -> pass
-            Your features keep their length, so a long one wins whatever its direction. Normalise both.
-        F.normalize(texts, dim=-1) -> texts
-            Your texts keep their length. Normalise the features of both towers.
-        F.normalize(images, dim=-1), -> images,
-            Your images keep their length. Normalise the features of both towers.
-        F.normalize(images, dim=-1), F.normalize(texts, dim=-1) -> F.normalize(images, dim=0), F.normalize(texts, dim=0)
-            You normalise over the batch. Normalise each feature, which is a row: dim=-1.
-        (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2 -> F.cross_entropy(scores, right)
-            Each image chooses a text, but no text chooses an image: add the second half, with scores.T.
-        (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2 -> F.cross_entropy(scores.T, right)
-            Each text chooses an image, but no image chooses a text: add the second half, with scores.
-        (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2 -> F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)
-            That is the sum of both halves. Return their mean: / 2.
-        scale * images @ texts.T -> images @ texts.T
-            You leave out the scale. Cosines lie between -1 and 1, and a softmax of such numbers is nearly flat.
-        scale * images @ texts.T -> images @ texts.T / scale
-            You divide by the scale. The scale is 1 / temperature, so multiply by it.
-        scale * images @ texts.T -> scale * texts @ texts.T
-            You compare texts with texts. A score compares an image with a text.
-        torch.arange(len(scores)) -> torch.zeros(len(scores), dtype=torch.long)
-            Your target is the first text for every image. Text b belongs to image b.
-        F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right) -> F.cross_entropy(scores.softmax(1), right) + F.cross_entropy(scores.T.softmax(1), right)
-            F.cross_entropy takes scores and applies softmax itself, so you apply it twice.
-        return (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2 -> return -scores.diagonal().mean()
-            You pull correct pairs together and push nothing apart, so it would be best to map everything to one point.
-        return (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2 -> return (F.cross_entropy(scores, right, reduction="sum") + F.cross_entropy(scores.T, right, reduction="sum")) / 2
-            You sum over the batch. Take the mean, which F.cross_entropy does by default.
-    """),  # noqa: E501
+    mistakes={
+        "not_normalised": lambda images, texts, scale: both_choose(scale * images @ texts.T),
+        "over_the_batch": over_the_batch,
+        "images_choose": images_choose,
+        "sum_of_halves": lambda images, texts, scale: 2 * my_contrastive_loss(images, texts, scale),
+        "without_scale": lambda images, texts, scale: my_contrastive_loss(images, texts, 1.0),
+        "divided_by_scale": lambda images, texts, scale: my_contrastive_loss(images, texts, 1 / scale),
+        "exp_of_scale": lambda images, texts, scale: my_contrastive_loss(images, texts, torch.tensor(scale).exp()),
+        "wrong_sign": lambda images, texts, scale: -my_contrastive_loss(images, texts, scale),
+    },
 )
 
 
@@ -135,10 +111,20 @@ def all_against(scale=300.0):
     return images, torch.tensor([[[1.0, 0.0]], [[0.6, -0.8]], [[0.8, -0.6]]]).expand(-1, 2, -1), scale
 
 
+def class_scores(images, prompts, scale):
+    return scale * images @ F.normalize(prompts.mean(dim=1), dim=-1).T
+
+
+def not_normalised(images, prompts, scale):
+    return (scale * images @ prompts.mean(dim=1).T).softmax(dim=-1)
+
+
+def mean_of_p(images, prompts, scale):
+    return (scale * torch.einsum("be,kpe->bpk", images, prompts)).softmax(dim=-1).mean(dim=1)
+
+
 ZERO_SHOT = Exercise(
-    title="A classifier made of prompts",
     solution=my_zero_shot,
-    returns="p of each class for each image, (B, K)",
     cases=(
         about(
             asked,
@@ -160,44 +146,15 @@ ZERO_SHOT = Exercise(
         about(asked, NO_GRADIENT, ask=pulled),
         about(lambda: asked(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "A class is represented by the mean of its prompts, over dim=1: (K, E).",
-        "The more the prompts differ, the shorter their mean is. Normalise it: F.normalize(..., dim=-1).",
-        "This is a linear classifier whose weights are the classes: scale * images @ classes.T, (B, K).",
-        "Its softmax over the classes, dim=-1, is p.",
-    ),
-    mistakes=slips("""
-        F.normalize(prompts.mean(dim=1), dim=-1) -> (prompts.mean(dim=1) / prompts.mean(dim=1).norm())
-            You divide by one length for all classes. Each class has its own length: norm(dim=-1, keepdim=True).
-        return (scale * images @ classes.T).softmax(dim=-1) -> classes = prompts.mean(dim=1); return (images @ classes.T).softmax(dim=-1)
-            Two things are missing: you do not normalise the mean, and you leave out the scale.
-        F.normalize(prompts.mean(dim=1), dim=-1) -> prompts.mean(dim=1)
-            A mean of unit vectors is shorter than 1, so a class whose prompts differ would lose. Normalise it again.
-        prompts.mean(dim=1) -> prompts[:, 0]
-            You use only the first prompt of each class. Take the mean over all of them.
-        prompts.mean(dim=1) -> prompts.mean(dim=0)
-            You take the mean over the classes. Take it over the prompts of each class: dim=1.
-        prompts.mean(dim=1) -> prompts.amax(dim=1)
-            You take the maximum of each component. Take the mean of the prompts.
-        return (scale * images @ classes.T).softmax(dim=-1) -> return (scale * torch.einsum("be,kpe->bkp", images, prompts)).amax(-1).softmax(dim=-1)
-            You use the best prompt of each class. Take their mean, one vector per class.
-        return (scale * images @ classes.T).softmax(dim=-1) -> return (scale * torch.einsum("be,kpe->bpk", images, prompts)).softmax(-1).mean(1)
-            You take the mean of p over the prompts. Take the mean of the features, before the softmax.
-        softmax(dim=-1) -> softmax(dim=0)
-            Your softmax is over the images. For each image, p sums to 1 over the classes: dim=-1.
-        softmax(dim=-1) -> sigmoid()
-            A sigmoid treats each class separately. Exactly one of them is correct: use softmax.
-        softmax(dim=-1) -> log_softmax(dim=-1)
-            That is log p. Return p.
-        return (scale * images @ classes.T).softmax(dim=-1) -> return scale * images @ classes.T
-            These are the scores. Return their softmax.
-        scale * images @ classes.T -> images @ classes.T
-            You leave out the scale, so p is nearly the same for all classes.
-        scale * images @ classes.T -> images @ classes.T / scale
-            You divide by the scale. The scale is 1 / temperature, so multiply by it.
-        return (scale * images @ classes.T).softmax(dim=-1) -> return F.one_hot((images @ classes.T).argmax(-1), len(classes)).to(images)
-            You give the best class a probability of 1. Return p of each class.
-    """),  # noqa: E501
+    mistakes={
+        "not_normalised": not_normalised,
+        "first_prompt": lambda images, prompts, scale: my_zero_shot(images, prompts[:, :1], scale),
+        "mean_over_classes": lambda images, prompts, scale: my_zero_shot(images, prompts.transpose(0, 1), scale),
+        "mean_of_p": mean_of_p,
+        "over_images": lambda images, prompts, scale: class_scores(images, prompts, scale).softmax(dim=0),
+        "scores": class_scores,
+        "without_scale": lambda images, prompts, scale: my_zero_shot(images, prompts, 1.0),
+    },
 )
 
 
@@ -231,10 +188,22 @@ def far_from_zero():
     return scores, torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 1]]) > 0
 
 
+def shares(right):
+    return right / right.sum(dim=1, keepdim=True)
+
+
+def texts_asked(targets):
+    """A wrong answer to `mended_name_loss`: targets(right) for the texts."""
+
+    def loss(scores, right):
+        to_texts = F.cross_entropy(scores, shares(right).to(scores))
+        return (to_texts + F.cross_entropy(scores.T, targets(right).to(scores))) / 2
+
+    return loss
+
+
 NAMES = Exercise(
-    title="Find the bug: targets for the wrong direction",
     solution=mended_name_loss,
-    returns="the loss, a number",
     cases=(
         about(
             table,
@@ -258,41 +227,15 @@ NAMES = Exercise(
         about(lambda: table(dtype=torch.float32), SINGLE),
     ),
     stub=broken_name_loss,
-    hints=(
-        "Write down a table of two images and two texts: text 1 is correct for both images, text 0 for image 0 alone.",
-        "What should the target of text 1 be, the second row of scores.T? And what do the broken targets say?",
-        "Row j of scores.T belongs to text j. Column j of right says which images are correct for it.",
-        "So the targets are right.T, with each row divided by its sum: right.T / right.T.sum(dim=1, keepdim=True).",
-    ),
-    mistakes=slips("""
-        asked = right.T / right.T.sum(dim=1, keepdim=True).to(scores) -> asked = right / right.sum(dim=1, keepdim=True).to(scores)
-            The bug is still there: you transpose the scores but not the targets. With a symmetric table nobody notices,
-            and it trains.
-        asked = right.T / right.T.sum(dim=1, keepdim=True).to(scores) -> asked = (right / right.sum(dim=1, keepdim=True).to(scores)).T
-            You transpose the targets of the images. These were divided by their rows, so those of a text do not sum to 1.
-        right.T / right.T.sum(dim=1, keepdim=True) -> right / right.sum(dim=0, keepdim=True)
-            You divide by the columns and do not transpose the table: row j of scores.T belongs to text j.
-        F.cross_entropy(scores.T, asked) -> F.cross_entropy(scores, asked)
-            You transpose the targets but not the scores: the texts choose with scores.T.
-        asked = right.T / right.T.sum(dim=1, keepdim=True).to(scores) -> asked = right.T.to(scores)
-            Your targets do not sum to 1, so a text with two images counts twice. Divide each row by its sum.
-        asked = right.T / right.T.sum(dim=1, keepdim=True).to(scores) -> asked = torch.eye(len(scores)).to(scores)
-            The target of text j is image j alone, so another image with the same name counts as a mistake.
-        right / right.sum(dim=1, keepdim=True).to(scores)) -> torch.eye(len(scores)).to(scores))
-            The target of image i is text i alone, so the same name elsewhere in the batch counts as a mistake.
-        asked = right.T / right.T.sum(dim=1, keepdim=True).to(scores) -> asked = right.T.int().argmax(dim=1)
-            The target of a text is the first correct image. All correct images share the target.
-        right.T / right.T.sum(dim=1, keepdim=True) -> right.T / right.T.sum()
-            You divide by the sum of the whole table. Each row should sum to 1.
-        (to_texts + to_images) / 2 -> to_texts + to_images
-            That is the sum of both halves. Return their mean: / 2.
-        (to_texts + to_images) / 2 -> to_images
-            You leave out the half in which the images choose. Both halves count.
-        (to_texts + to_images) / 2 -> to_texts
-            You leave out the half with the bug. The texts must choose as well.
-        return (to_texts + to_images) / 2 -> return -((scores.softmax(1) * right).sum(1).log().mean() + (scores.softmax(0) * right).sum(0).log().mean()) / 2
-            You take -log of the summed p of all correct ones, so one of them is enough. Here each gets an equal share.
-    """),  # noqa: E501
+    mistakes={
+        "bug_still_there": broken_name_loss,
+        "transposed_afterwards": texts_asked(lambda right: shares(right).T),
+        "not_divided": texts_asked(lambda right: right.T),
+        "own_image_only": texts_asked(lambda right: torch.eye(len(right))),
+        "divided_by_all": texts_asked(lambda right: right.T / right.sum()),
+        "sum_of_halves": lambda scores, right: 2 * mended_name_loss(scores, right),
+        "images_choose": lambda scores, right: F.cross_entropy(scores, shares(right).to(scores)),
+    },
 )
 
 

@@ -6,9 +6,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
-
-LESSON = "images_and_words"
 
 
 def my_grid_look(s, grid, u):
@@ -31,11 +28,29 @@ def far_apart_grids():
     return torch.tensor([[1.0, 0.0], [1.0, 0.0]]), grid, torch.eye(2)
 
 
+def looking_by(weights):
+    """A wrong answer to `my_grid_look`: weights(scores) are not their softmax."""
+
+    def look(s, grid, u):
+        places = grid.flatten(2).transpose(1, 2) @ u
+        a = weights((places @ s[:, :, None])[:, :, 0])
+        return (a[:, :, None] * places).sum(dim=1), a.unflatten(1, grid.shape[2:])
+
+    return look
+
+
+def regrouped(s, grid, u):
+    mixed = grid.flatten(2).reshape(len(grid), -1, grid.shape[1]).mT
+    return my_grid_look(s, mixed.unflatten(2, grid.shape[2:]), u)
+
+
+def flat_map(s, grid, u):
+    context, weights = my_grid_look(s, grid, u)
+    return context, weights.flatten(1)
+
+
 GRID = Exercise(
-    lesson=LESSON,
-    title="Attention over a grid",
     solution=my_grid_look,
-    returns="the context (B, H) and the map (B, h, w), a pair",
     cases=(
         Case(
             a_grid,
@@ -60,48 +75,16 @@ GRID = Exercise(
         Case(a_grid, NO_GRADIENT, ask=pulled),
         Case(lambda: a_grid(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Treat the grid as a sentence of positions: first make one row per position, (B, S, F) with S = h w.",
-        "grid.flatten(2) is (B, F, S); transpose(1, 2) puts the positions before the features. Then @ u: (B, S, H).",
-        "The score of a position is its dot product with the state: places @ s[:, :, None], (B, S, 1). Softmax over S.",
-        "The context is the weighted sum of the positions. The map is the weights as a grid: unflatten(1, (h, w)).",
-    ),
-    mistakes=slips("""
-        scores = (places @ s[:, :, None])[:, :, 0] -> scores = places @ s.mean(0)
-            You score all images with the mean state of the batch. Each image has its own state.
-        grid.flatten(2).transpose(1, 2) @ u -> grid.flatten(2).reshape(len(grid), -1, grid.shape[1]) @ u
-            reshape regroups the numbers and mixes features with positions. Use transpose(1, 2).
-        grid.flatten(2).transpose(1, 2) @ u -> grid.mT.flatten(2).transpose(1, 2) @ u
-            You read the grid column by column, but your map is laid out row by row. Flatten it as it is.
-        scores.softmax(dim=1) -> scores.softmax(dim=0)
-            Your softmax is over the batch. For each image the weights sum to 1 over its positions.
-        scores.softmax(dim=1) -> scores.flatten().softmax(dim=0).view_as(scores)
-            Your weights sum to 1 over all images together. They should sum to 1 for each image.
-        scores.softmax(dim=1) -> scores.unflatten(1, grid.shape[2:]).softmax(dim=-1).flatten(1)
-            Your weights sum to 1 in each row of the grid. Take one softmax over the whole grid.
-        scores.softmax(dim=1) -> torch.ones_like(scores) / scores.shape[1]
-            Your weights are all equal, which is the plain mean of the grid. Compute them from the scores.
-        scores.softmax(dim=1) -> torch.nn.functional.one_hot(scores.argmax(dim=1), scores.shape[1]).to(scores)
-            You take only the best position ("hard" attention). It gives the scores no gradient; softmax does.
-        scores.softmax(dim=1) -> scores / scores.sum(dim=1, keepdim=True)
-            You divide by the sum of the scores, which may be negative or 0. Use softmax.
-        scores.softmax(dim=1) -> scores.sigmoid()
-            Your weights are between 0 and 1 but do not sum to 1: use softmax.
-        scores.softmax(dim=1) -> (scores / s.shape[1] ** 0.5).softmax(dim=1)
-            You divide by the square root of the width. Use the plain dot product here, as in lesson 04.
-        (weights[:, :, None] * places).sum(dim=1) -> (weights[:, :, None] * places).mean(dim=1)
-            You divide by the number of positions. The weights sum to 1 already, so the sum is the mean.
-        (weights[:, :, None] * places).sum(dim=1) -> places[torch.arange(len(places)), weights.argmax(dim=1)]
-            Your context is the position with the highest weight. Take the weighted mean of all positions.
-        (weights[:, :, None] * places).sum(dim=1) -> (scores[:, :, None] * places).sum(dim=1)
-            You sum the positions with the scores. Use the weights, the softmax of the scores.
-        return context, weights.unflatten(1, grid.shape[2:]) -> return context, weights.unflatten(1, grid.shape[2:]).mT
-            Your map is transposed: its rows are the grid's columns. Return (B, h, w).
-        return context, weights.unflatten(1, grid.shape[2:]) -> return context, weights
-            Your map is still one row of weights. To overlay the image it must be (B, h, w): unflatten.
-        return context, weights.unflatten(1, grid.shape[2:]) -> return context
-            You return only the context. Return the map too, as a pair.
-    """),
+    mistakes={
+        "regrouped": regrouped,
+        "over_the_batch": looking_by(lambda scores: scores.softmax(dim=0)),
+        "divided_by_sum": looking_by(lambda scores: scores / scores.sum(dim=1, keepdim=True)),
+        "sigmoid": looking_by(torch.sigmoid),
+        "hard": looking_by(lambda scores: (scores == scores.amax(dim=1, keepdim=True)).to(scores)),
+        "scaled": lambda s, grid, u: my_grid_look(s / s.shape[1] ** 0.5, grid, u),
+        "flat_map": flat_map,
+        "context_only": lambda s, grid, u: my_grid_look(s, grid, u)[0],
+    },
 )
 
 
@@ -133,11 +116,28 @@ def loud_padding():
     return words, image, real, torch.stack([one, one, both]), torch.stack([one, one, both])
 
 
+def words_first(words, image, real, w, u):
+    words = my_co_attention(words, image, real, w, u)[0]
+    return words, my_co_attention(words, image, real, w, u)[1]
+
+
+def to_itself(words, image, real, w, u):
+    everywhere = torch.ones(image.shape[:2], dtype=torch.bool)
+    return my_co_attention(words, words, real, w, u)[0], my_co_attention(image, image, everywhere, w, u)[1]
+
+
+def without_residual(words, image, real, w, u):
+    new_words, new_image = my_co_attention(words, image, real, w, u)
+    return new_words - words, new_image - image
+
+
+def undivided(words, image, real, w, u):
+    w, u = (torch.cat([matrices[:1] * words.shape[-1] ** 0.5, matrices[1:]]) for matrices in (w, u))
+    return my_co_attention(words, image, real, w, u)
+
+
 CO_ATTENTION = Exercise(
-    lesson=LESSON,
-    title="Co-attention",
     solution=my_co_attention,
-    returns="words (B, T, D) and image (B, N, D), a pair",
     cases=(
         Case(
             lambda: two_rows(padded=False),
@@ -164,49 +164,16 @@ CO_ATTENTION = Exercise(
         Case(two_rows, NO_GRADIENT, ask=pulled),
         Case(lambda: two_rows(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "It is one function used twice: x attends to the other stream. Write look(x, other, ...) first.",
-        "Queries are x @ matrices[0]; keys and values come from the other: other @ matrices[1], other @ matrices[2].",
-        "Scores q @ k.mT / √D, minus infinity where the other is padding, softmax over the other, times v, plus x.",
-        "Call it for the words with w, and for the image with u and `real`. Both calls use the original inputs.",
-    ),
-    mistakes=slips("""
-        return look(words, image, w, everywhere), look(image, words, u, real) -> row, seen = torch.cat([words, image], 1), torch.cat([real, everywhere], 1); return look(words, row, w, seen), look(image, row, u, seen)
-            Each of your streams attends to the joined row, itself included: that is one stream. Attend to the other only.
-        return look(words, image, w, everywhere), look(image, words, u, real) -> words = look(words, image, w, everywhere); return words, look(image, words, u, real)
-            Your image attends to words that have already changed. Both attend to the original inputs.
-        return look(words, image, w, everywhere), look(image, words, u, real) -> image = look(image, words, u, real); return look(words, image, w, everywhere), image
-            Your words attend to an image that has already changed. Both attend to the original inputs.
-        other @ matrices[1], other @ matrices[2] -> x @ matrices[1], x @ matrices[2]
-        scores.masked_fill(~seen[:, None], -math.inf) -> scores
-            Each of your streams attends to itself. In co-attention keys and values come from the other stream.
-        return look(words, image, w, everywhere), look(image, words, u, real) -> return look(words, image, w, everywhere), look(image, words, w, real)
-            Both of your streams use w. The image has its own matrices, u.
-        return look(words, image, w, everywhere), look(image, words, u, real) -> return look(words, image, u, everywhere), look(image, words, w, real)
-            You swapped the matrices: w is for the words, u for the image.
-        return look(words, image, w, everywhere), look(image, words, u, real) -> return look(image, words, u, real), look(words, image, w, everywhere)
-            You return the image first. The words come first.
-        look(image, words, u, real) -> look(image, words, u, torch.ones_like(real))
-            Your image attends to padding too. The weight must be 0 where `real` is False.
-        masked_fill(~seen[:, None], -math.inf) -> masked_fill(seen[:, None], -math.inf)
-            Your mask is inverted: `real` is True where there is a word.
-        masked_fill(~seen[:, None], -math.inf) -> masked_fill(~seen[:, None], 0)
-            A masked score of 0 is a score like any other. Use minus infinity.
-        .softmax(dim=-1) -> .softmax(dim=-2)
-            Your softmax is over the queries. The weights of each query sum to 1 over the keys: dim=-1.
-        return x + weights @ v -> return weights @ v
-            The result of attention replaces your input. Add it to the input, as in every block.
-        return x + weights @ v -> return other.mean(1, keepdim=True) + weights @ v
-            You add to the mean of the other stream. Add the result to the stream that attends.
-        / math.sqrt(q.shape[-1]) -> * 1
-            You do not divide by the square root of the width. For large widths softmax then saturates.
-        / math.sqrt(q.shape[-1]) -> / q.shape[-1]
-            You divide by the width. Divide by its square root.
-        other @ matrices[2] -> other
-            Your values are the other's vectors themselves. Use other @ matrices[2].
-        q, k, v = x @ matrices[0], other @ matrices[1] -> q, k, v = x @ matrices[1], other @ matrices[0]
-            You swapped the matrices of queries and keys. The order is query, key, value.
-    """),  # noqa: E501
+    mistakes={
+        "words_first": words_first,
+        "to_itself": to_itself,
+        "w_for_both": lambda words, image, real, w, u: my_co_attention(words, image, real, w, w),
+        "matrices_exchanged": lambda words, image, real, w, u: my_co_attention(words, image, real, u, w),
+        "image_first": lambda *given: my_co_attention(*given)[::-1],
+        "padding_seen": lambda words, image, real, *more: my_co_attention(words, image, torch.ones_like(real), *more),
+        "without_residual": without_residual,
+        "undivided": undivided,
+    },
 )
 
 EXERCISES = [GRID, CO_ATTENTION]

@@ -1,14 +1,13 @@
 """Lesson 17, which positions may attend to which, and a memory in front of a segment.
 
 Buckets, the inverse of a reversible layer and a recurrent state are in `longer_buckets.py`, a memory to fix in
-`longer_segments.py`, what is asked of the reader in `longer_questions.py`.
+`longer_segments.py`.
 """
 
 import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import OTHER_SIZES, SINGLE, Case, fresh, narrowed, pulled, same
-from course_lib.exercises.slips import slips
 
 
 def my_band_mask(T, window, n_global):
@@ -23,10 +22,18 @@ def sizes(T=13, window=3, n_global=5):
     return lambda: (T, window, n_global)
 
 
+def banded(near=lambda apart, window: apart.abs() < window, world=lambda everywhere: everywhere | everywhere[:, None]):
+    """A wrong answer to `my_band_mask`: another window near(i - j, window), or other pairs with a global token."""
+
+    def mask(T, window, n_global):
+        place = torch.arange(T)
+        return near(place[:, None] - place, window) | world(place < n_global)
+
+    return mask
+
+
 BAND_MASK = Exercise(
-    title="A window and global tokens",
     solution=my_band_mask,
-    returns="booleans (T, T): True where row i may attend to column j",
     cases=(
         Case(
             sizes(),
@@ -53,56 +60,16 @@ BAND_MASK = Exercise(
         Case(sizes(4, 1, 6), "With more global tokens than positions it is wrong: every position attends to all."),
         Case(sizes(12, 2, 1), OTHER_SIZES),
     ),
-    hints=(
-        "How far apart are positions i and j? These are T times T numbers.",
-        "place = torch.arange(T); place[:, None] - place is i - j, (T, T). Which of these are near?",
-        "place < n_global says which tokens are global, (T,). Beside (T, T) it marks columns: what is attended to.",
-        "With [:, None] behind it, it marks rows: what attends. Join the three by |, which means or.",
-    ),
-    mistakes=slips("""
-        near | everywhere | everywhere[:, None] -> near
-            You left out the global tokens: their rows and columns are True from end to end.
-        near | everywhere | everywhere[:, None] -> everywhere | everywhere[:, None]
-            You left out the window: positions attend to their neighbours as well.
-        < window -> <= window
-            Your window is one position too wide on each side. It counts the position itself: |i - j| < window.
-        .abs() < window -> .abs() < window // 2
-            You cut the window in half. Here `window` counts one side, with the position itself, and not both together.
-        .abs() < window -> .abs() <= window // 2
-            Your `window` counts both sides together, as in the paper. Here it counts one side, with the position
-            itself.
-        .abs() < window -> < window
-            You forgot .abs(). Everything that lies ahead counts as near, because i - j is below 0 there.
-        (place[:, None] - place).abs() < window -> ((place[:, None] - place).abs() < window).tril()
-            Your window only looks backwards. It reaches to both sides: |i - j|.
-        (place[:, None] - place).abs() < window -> ((place[:, None] - place).abs() < window).triu()
-            Your window only looks ahead. It reaches to both sides: |i - j|.
-        return near | everywhere | everywhere[:, None] -> return (near | everywhere | everywhere[:, None]).tril()
-            Your mask is causal, which was not asked for. Positions attend ahead as well, and global tokens above all.
-        (place[:, None] - place).abs() < window -> place[:, None] // window == place // window
-            You cut the sequence into blocks of `window` positions. A window moves along with its position.
-        near | everywhere | everywhere[:, None] -> near | everywhere
-            In your mask everything attends to the global tokens, but they attend only to what is near: their rows are
-            missing.
-        near | everywhere | everywhere[:, None] -> near | everywhere[:, None]
-            In your mask global tokens attend to everything, but nothing far away attends to them: their columns are
-            missing.
-        everywhere | everywhere[:, None] -> (everywhere & everywhere[:, None])
-            In your mask global tokens attend only to one another. It is enough that one of the two is global: | instead
-            of &.
-        near | everywhere | everywhere[:, None] -> near & (everywhere | everywhere[:, None])
-            You ask for both, near and global. One of them is enough: | instead of &.
-        place < n_global -> place <= n_global
-            You have one global token too many: they are positions 0 to n_global - 1.
-        place < n_global -> place == n_global
-            You made one token global, number n_global. The first n_global of them should be global.
-        place < n_global -> place >= T - n_global
-            You made the last tokens global. It should be the first ones.
-        return near | everywhere | everywhere[:, None] -> return ~(near | everywhere | everywhere[:, None])
-            Your mask is inverted. True means that a position may attend.
-        return near | everywhere | everywhere[:, None] -> return (near | everywhere | everywhere[:, None]).float()
-            Your mask holds numbers. It should hold booleans, as a comparison gives them.
-    """),
+    mistakes={
+        "without_global": lambda T, window, n_global: my_band_mask(T, window, 0),
+        "without_window": lambda T, window, n_global: my_band_mask(T, 0, n_global),
+        "one_too_wide": lambda T, window, n_global: my_band_mask(T, window + 1, n_global),
+        "half_window": lambda T, window, n_global: my_band_mask(T, window // 2, n_global),
+        "backwards_only": banded(near=lambda apart, window: (apart >= 0) & (apart < window)),
+        "global_rows_missing": banded(world=lambda everywhere: everywhere),
+        "global_columns_missing": banded(world=lambda everywhere: everywhere[:, None]),
+        "inverted": lambda T, window, n_global: ~my_band_mask(T, window, n_global),
+    },
 )
 
 
@@ -140,10 +107,18 @@ def which_way_back(answer, solution, arguments):
     return ""
 
 
+def recalling(states):
+    """A wrong answer to `my_recalled`: keys and values are made of states(memory, x)."""
+    return lambda memory, x, w_k, w_v: (states(memory, x) @ w_k, states(memory, x) @ w_v)
+
+
+def each_by(part):
+    """A wrong answer to `my_recalled`: part(memory, x, w) are the keys, and with the other matrix the values."""
+    return lambda memory, x, w_k, w_v: (part(memory, x, w_k), part(memory, x, w_v))
+
+
 RECALLED = Exercise(
-    title="A memory in front",
     solution=my_recalled,
-    returns="keys and values, both (B, M + S, D)",
     cases=(
         Case(remembered, which_of_keys_and_values),
         Case(remembered, which_way_back, pulled),
@@ -152,50 +127,16 @@ RECALLED = Exercise(
         Case(lambda: remembered(2, 0, 3, 4), "With an empty memory, before the first segment, it is wrong."),
         Case(lambda: remembered(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "The formula: k = [SG(m); x] W_k. What do the brackets do, and what is SG?",
-        "torch.cat([..., ...], dim=1) puts states one behind the other, along the positions.",
-        "SG(m) is memory.detach(): the same values, and no gradient flows into them.",
-        "Detach the states, not the keys: w_k and w_v should learn from remembered positions as well.",
-    ),
-    mistakes=slips("""
-        memory.detach() -> memory
-            A gradient flows into the memory: nothing in your answer is SG. It would run on through the segment before,
-            and the one before that. Use memory.detach().
-        [memory.detach(), x], dim=1) -> [memory, x], dim=1).detach()
-            You detach the segment, too, but it is being trained on. Only the memory is a constant.
-        [memory.detach(), x] -> [memory, x.detach()]
-            You detach the segment and let the gradient flow into the memory. It should be the other way round.
-        seen @ w_k, seen @ w_v -> torch.cat([(memory @ w_k).detach(), x @ w_k], 1), seen @ w_v
-            You detach the keys. Then w_k learns nothing from remembered positions: detach the states, before w_k.
-        seen @ w_k, seen @ w_v -> seen @ w_k, torch.cat([(memory @ w_v).detach(), x @ w_v], 1)
-            You detach the values. Then w_v learns nothing from remembered positions: detach the states, before w_v.
-        seen @ w_k, seen @ w_v -> [torch.cat([(memory @ w).detach(), x @ w], 1) for w in (w_k, w_v)]
-            You detach keys and values, and not the states. Then w_k and w_v learn nothing from remembered positions.
-        seen @ w_k, seen @ w_v -> [(torch.cat([memory, x], 1) @ w).detach() for w in (w_k, w_v)]
-            Your whole answer is detached, so nothing is learned at all. Only `memory` is a constant.
-        [memory.detach(), x] -> [x, memory.detach()]
-            You put the memory behind the segment. It was read before the segment, so it stands in front.
-        seen @ w_k, seen @ w_v -> [torch.cat([memory.detach(), x @ w], 1) for w in (w_k, w_v)]
-            You put the remembered states among the keys as they are. They go through w_k and w_v, like x.
-        seen @ w_k, seen @ w_v -> seen @ w_v, seen @ w_k
-            You swapped the two: the keys come first, made by w_k.
-        seen @ w_k, seen @ w_v -> seen @ w_k, seen @ w_k
-            Your values are the keys once more. Values are made by w_v.
-        seen @ w_k, seen @ w_v -> seen @ w_k.T, seen @ w_v.T
-            You transposed the matrices. States are row vectors: states @ w.
-        seen @ w_k, seen @ w_v -> seen @ w_k, x @ w_v
-            Your values cover the segment only. A query that attends to a remembered key needs its value.
-        seen @ w_k, seen @ w_v -> x @ w_k, x @ w_v
-            You left out the memory, which stands in front of the segment. There are M + S keys and values, and only S
-            queries.
-        seen @ w_k, seen @ w_v -> memory.detach() @ w_k, memory.detach() @ w_v
-            Those are keys and values of the memory alone. The segment follows behind it.
-        torch.cat([memory.detach(), x], dim=1) -> x + memory.detach().mean(dim=1, keepdim=True)
-            You add the memory to the segment. It stands in front, as M additional positions to attend to.
-        seen @ w_k, seen @ w_v -> torch.cat([seen @ w_k, seen @ w_v], 2)
-            You put keys and values into one tensor. Return two.
-    """),
+    mistakes={
+        "not_detached": recalling(lambda memory, x: torch.cat([memory, x], dim=1)),
+        "segment_detached": recalling(lambda memory, x: torch.cat([memory, x.detach()], dim=1)),
+        "projections_detached": each_by(lambda memory, x, w: torch.cat([(memory @ w).detach(), x @ w], dim=1)),
+        "memory_behind": recalling(lambda memory, x: torch.cat([x, memory.detach()], dim=1)),
+        "not_projected": each_by(lambda memory, x, w: torch.cat([memory.detach(), x @ w], dim=1)),
+        "without_memory": recalling(lambda memory, x: x),
+        "values_first": lambda *given: my_recalled(*given)[::-1],
+        "transposed": lambda memory, x, w_k, w_v: my_recalled(memory, x, w_k.T, w_v.T),
+    },
 )
 
 

@@ -6,9 +6,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, fresh, narrowed, pulled, same
-from course_lib.exercises.slips import slips
-
-LESSON = "longer"
 
 
 def my_hash_round(x, turns):
@@ -21,11 +18,21 @@ def vectors(T=60, d=5, half=4, dtype=torch.float64):
     return torch.randn(T, d).to(dtype), torch.randn(d, half).to(dtype)
 
 
+def largest_of(numbers):
+    """A wrong answer to `my_hash_round`: the largest of numbers(sides) decides."""
+    return lambda x, turns: numbers(x @ turns).argmax(dim=-1)
+
+
+def bits(x, turns):
+    return (x @ turns > 0).long() @ 2 ** torch.arange(turns.shape[1])
+
+
+def how_far(x, turns):
+    return (x @ turns).abs().amax(dim=-1)
+
+
 HASH_ROUND = Exercise(
-    lesson=LESSON,
-    title="One round of hashing",
     solution=my_hash_round,
-    returns="the bucket of each vector, integers (T,)",
     cases=(
         Case(
             vectors,
@@ -48,48 +55,15 @@ HASH_ROUND = Exercise(
         Case(lambda: vectors(20, 2, 7), "With more directions than numbers in a vector it is wrong."),
         Case(lambda: vectors(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "How far does each vector reach in each of the random directions? These are T times n / 2 numbers.",
-        "sides = x @ turns. Every direction has an opposite. How far does x reach there?",
-        "torch.cat([sides, -sides], dim=-1) is (T, n), a number for each bucket.",
-        ".argmax(dim=-1) is the index of the largest number in each row.",
-    ),
-    mistakes=slips("""
-        torch.cat([sides, -sides], dim=-1) -> sides
-            You left out the opposites. Vectors that point away from all directions get a bucket that says nothing.
-        torch.cat([sides, -sides], dim=-1) -> sides.abs()
-            By .abs(), or by % at the end, a vector and its opposite share a bucket, although their product is as low as
-            it can be. They are two buckets: [sides, -sides].
-        [sides, -sides] -> [-sides, sides]
-            You return the opposite of the nearest direction. Do you put the opposites first, or take argmin? Buckets 0
-            to n / 2 - 1 are the directions as they are given, and the largest number decides.
-        torch.cat([sides, -sides], dim=-1) -> torch.stack([sides, -sides], dim=-1).flatten(-2)
-            You put each opposite behind its direction. All opposites stand behind all directions.
-        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> (sides > 0).long() @ 2 ** torch.arange(turns.shape[1])
-            Your bucket is made of signs, one bit per direction. That is another hash. Here the largest number decides.
-        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> (sides > 0).sum(dim=-1)
-            You count the directions in which a vector points. Which one is the nearest?
-        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1).softmax(dim=-1)
-            Those are probabilities, (T, n). Return the number of one bucket: argmax.
-        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1).amax(dim=-1)
-            That is how far the vector reaches in its direction. Return which bucket it is: argmax.
-        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1)
-            Those are n numbers for each vector. Return the index of the largest.
-        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=-1).argsort(dim=-1)
-            Those are all buckets in order. Return one of them.
-        torch.cat([sides, -sides], dim=-1).argmax(dim=-1) -> torch.cat([sides, -sides], dim=0).argmax(dim=0)
-            You find the nearest vector for each direction. Find the direction for each vector.
-        .argmax(dim=-1) -> .argmax(dim=-1) + 1
-            You count buckets from 1. The first is 0.
-        .argmax(dim=-1) -> .argmax(dim=-1, keepdim=True)
-            Yours is (T, 1). Leave out keepdim.
-        .argmax(dim=-1) -> .argmax(dim=-1).to(x)
-            Your buckets are floats. They should be integers, as argmax gives them.
-        x @ turns -> (x - x.mean(dim=0)) @ turns
-            You subtract the mean first. Then the bucket of one vector depends on the other vectors.
-        x @ turns -> x @ (turns / turns.norm(dim=0))
-            You made the random directions equally long. That was not asked for: x @ turns, as they are.
-    """),
+    mistakes={
+        "without_opposites": largest_of(lambda sides: sides),
+        "opposites_shared": largest_of(torch.abs),
+        "opposites_first": largest_of(lambda sides: torch.cat([-sides, sides], dim=-1)),
+        "interleaved": largest_of(lambda sides: torch.stack([sides, -sides], dim=-1).flatten(-2)),
+        "bits": bits,
+        "how_far": how_far,
+        "counted_from_1": lambda x, turns: my_hash_round(x, turns) + 1,
+    },
 )
 
 
@@ -123,11 +97,13 @@ def which_stream(answer, solution, arguments):
     return "x_2 is right, x_1 is wrong: y_1 = x_1 + f(x_2), and x_2 is the one that was just found."
 
 
+def first_line_first(f, g, y_1, y_2):
+    x_1 = y_1 - f(y_2)
+    return x_1, y_2 - g(x_1)
+
+
 REVERSED_STEP = Exercise(
-    lesson=LESSON,
-    title="Undo a reversible layer",
     solution=my_reversed_step,
-    returns="the layer's inputs, x_1 and x_2, each of the shape of y_1",
     cases=(
         Case(streams, which_stream, undone),
         Case(lambda: streams(1, 1, 1), OTHER_SIZES, undone),
@@ -135,54 +111,14 @@ REVERSED_STEP = Exercise(
         Case(streams, NO_GRADIENT, way_back),
         Case(lambda: streams(dtype=torch.float32), SINGLE, undone),
     ),
-    hints=(
-        "Forward: y_1 = x_1 + f(x_2), then y_2 = x_2 + g(y_1). Which of the two can be solved with what is known?",
-        "In the second, y_2 and y_1 are known: x_2 = y_2 - g(y_1).",
-        "With x_2 the first can be solved too.",
-        "x_1 = y_1 - f(x_2). What was done last is undone first.",
-    ),
-    mistakes=slips("""
-        y_1 - f(x_2) -> y_1 - f(y_2)
-            You put y_2 into f. Forward, f read x_2: find that first, and use it.
-        x_2 = y_2 - g(y_1) -> x_2 = y_2 - g(y_1 - f(y_2))
-        x_1 = y_1 - f(x_2) -> x_1 = y_1 - f(y_2)
-            You undo the first line first. What was done last is undone first: x_2, then x_1.
-        return x_1, x_2 -> return x_1, y_2 - g(x_1)
-            You put x_1 into g. Forward, g read y_1, which is known.
-        y_2 - g(y_1) -> y_2 - g(y_2)
-        y_1 - f(x_2) -> y_1 - f(y_1)
-            You undo each stream by itself. Each was changed by the other one.
-        y_2 - g(y_1) -> y_2 + g(y_1)
-        y_1 - f(x_2) -> y_1 + f(x_2)
-            You add. What was added forward has to be subtracted again.
-        y_1 - f(x_2) -> y_1 + f(x_2)
-            You add f. What was added forward has to be subtracted again.
-        y_2 - g(y_1) -> y_2 + g(y_1)
-            You add g. What was added forward has to be subtracted again.
-        y_2 - g(y_1) -> g(y_1) - y_2
-        y_1 - f(x_2) -> f(x_2) - y_1
-            Your differences are the wrong way round: y_2 - g(y_1).
-        x_2 = y_2 - g(y_1) -> x_1 = y_1 + f(y_2)
-        x_1 = y_1 - f(x_2) -> x_2 = y_2 + g(x_1)
-            You go forward once more. The exercise asks for the inverse.
-        return x_1, x_2 -> return x_2, x_1
-            You swapped the two: x_1 comes first.
-        g(y_1) -> f(y_1)
-        f(x_2) -> g(x_2)
-            You swapped the two functions: g changed the second stream, f the first.
-        x_1 = y_1 - f(x_2) -> x_1 = y_1
-            You left the first stream as it was: f(x_2) was added to it.
-        x_2 = y_2 - g(y_1) -> x_2 = y_2
-            You left the second stream as it was: g(y_1) was added to it.
-        return x_1, x_2 -> return y_1, y_2
-            You return what came in.
-        return x_1, x_2 -> return f(x_2), g(y_1)
-            Those are the terms that were added. Subtract them from y_1 and y_2.
-        return x_1, x_2 -> return x_1
-            You return only the first stream. Return both.
-        return x_1, x_2 -> return x_1 + x_2
-            You add the two streams up. Return both of them, or the layer before cannot be undone.
-    """),
+    mistakes={
+        "f_of_y_2": lambda f, g, y_1, y_2: (y_1 - f(y_2), y_2 - g(y_1)),
+        "first_line_first": first_line_first,
+        "added": lambda f, g, y_1, y_2: my_reversed_step(lambda x: -f(x), lambda x: -g(x), y_1, y_2),
+        "forward_again": lambda f, g, y_1, y_2: (y_1 + f(y_2), y_2 + g(y_1 + f(y_2))),
+        "streams_exchanged": lambda *given: my_reversed_step(*given)[::-1],
+        "functions_exchanged": lambda f, g, y_1, y_2: my_reversed_step(g, f, y_1, y_2),
+    },
 )
 
 
@@ -219,11 +155,31 @@ def which_of_three(answer, solution, arguments):
 about = partial(Case, tolerance=1e-4)  # adding a millionth to q z, against 0 / 0, is right
 
 
+def read(S, q):
+    return (q[:, None] @ S)[:, 0]
+
+
+def reading(out):
+    """A wrong answer to `my_linear_step`: out(S, z, q, k) is read, of the new S and z."""
+
+    def step(S, z, q, k, v):
+        _, S, z = my_linear_step(S, z, q, k, v)
+        return out(S, z, q, k), S, z
+
+    return step
+
+
+def read_first(S, z, q, k, v):
+    return read(S, q) / (q * z).sum(dim=1, keepdim=True), *my_linear_step(S, z, q, k, v)[1:]
+
+
+def key_not_added(S, z, q, k, v):
+    _, S, _ = my_linear_step(S, z, q, k, v)
+    return read(S, q) / (q * z).sum(dim=1, keepdim=True), S, z
+
+
 LINEAR_STEP = Exercise(
-    lesson=LESSON,
-    title="Attention as a recurrent state",
     solution=my_linear_step,
-    returns="what is read, (B, d_v), the state, (B, d, d_v), and the sum of keys, (B, d)",
     cases=(
         about(states, which_of_three),
         about(lambda: states(1, 1, 1), OTHER_SIZES),
@@ -236,61 +192,16 @@ LINEAR_STEP = Exercise(
         about(states, NO_GRADIENT, pulled),
         about(lambda: states(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Three lines: write the pair into S, add the key to z, read with the query. In this order.",
-        "k[:, :, None] is (B, d, 1), v[:, None, :] is (B, 1, d_v). Their product is (B, d, d_v): k_i v_j.",
-        "q[:, None, :] @ S is (B, 1, d_v). Remove the 1 by .squeeze(1).",
-        "q z is one number for each row of the batch: (q * z).sum(dim=1, keepdim=True). Divide by it.",
-    ),
-    mistakes=slips("""
-        out = (q[:, None, :] @ S) -> out = (q[:, None, :] @ (S - k[:, :, None] * v[:, None, :]))
-        (q * z) -> (q * (z - k))
-            You read before you write, so this position does not attend to itself. (At the first position that is 0 /
-            0.)
-        (q[:, None, :] @ S) -> (q[:, None, :] @ (S - k[:, :, None] * v[:, None, :]))
-            You read the old S and divide by the new z. Both must contain this position's pair.
-        (q * z) -> (q * (z - k))
-            You read the new S and divide by the old z. Both must contain this position's pair.
-        / (q * z).sum(dim=1, keepdim=True) -> + 0
-            You forgot to divide by q z. Without it the result grows with every position that is written.
-        / (q * z).sum(dim=1, keepdim=True) -> * (q * z).sum(dim=1, keepdim=True)
-            You multiply by q z. Divide by it, so that the weights of all positions add up to 1.
-        / (q * z).sum(dim=1, keepdim=True) -> / (q * k).sum(dim=1, keepdim=True)
-            You divide by q k. It should be the sum over all keys so far: q z.
-        / (q * z).sum(dim=1, keepdim=True) -> / z.sum(dim=1, keepdim=True)
-            You divide by the sum of z. How much of each number counts depends on the query: q z.
-        / (q * z).sum(dim=1, keepdim=True) -> / k.sum(dim=1, keepdim=True)
-            You divide by the sum of k. What was written before counts, too, and how much depends on the query: q z.
-        / (q * z).sum(dim=1, keepdim=True) -> / q.sum(dim=1, keepdim=True)
-            You divide by the sum of q. It should be q z: the sum of all weights for this query.
-        / (q * z).sum(dim=1, keepdim=True) -> / q.shape[1] ** 0.5
-            You divide by the root of d. That belongs before a softmax, and there is none. Divide by q z.
-        / (q * z).sum(dim=1, keepdim=True) -> / (q * z).sum()
-            You divide by one number for the whole batch. Each row has its own: dim=1.
-        z = z + k -> z = z
-            You left z as it was. This position's key is added to it.
-        z = z + k -> z = k
-            You dropped the keys that were written before: z + k.
-        S = S + k -> S = k
-            You dropped what was written before. The new pair is added to S.
-        k[:, :, None] * v[:, None, :] -> (k[:, :, None] * v[:, None, :]) / k.sum(dim=1)[:, None, None]
-            You divide what is written. Write it as it is, and divide when you read.
-        k[:, :, None] * v[:, None, :] -> q[:, :, None] * v[:, None, :]
-            You write with the query. A value is written with its key, and read with a query.
-        q[:, None, :] @ S -> k[:, None, :] @ S
-            You read with the key. A value is written with its key, and read with a query.
-        k[:, :, None] * v[:, None, :] -> (v[:, :, None] * k[:, None, :]).reshape(S.shape)
-            Your outer product is the wrong way round. Rows of S are for keys, columns for values: k_i v_j.
-        S + k -> S - k
-            You subtract the pair. Add it.
-        return out, S, z -> return out, S
-            You return two of the three. The next position needs z, too.
-        return out, S, z -> return S, z, out
-            What is read comes first, then S, then z.
-        .squeeze(1) -> + 0
-        keepdim=True) -> keepdim=True)[:, None]
-            What you read is (B, 1, d_v): remove the 1 by .squeeze(1).
-    """),
+    mistakes={
+        "read_first": read_first,
+        "old_sum": reading(lambda S, z, q, k: read(S, q) / (q * (z - k)).sum(dim=1, keepdim=True)),
+        "key_not_added": key_not_added,
+        "not_divided": reading(lambda S, z, q, k: read(S, q)),
+        "divided_by_q_k": reading(lambda S, z, q, k: read(S, q) / (q * k).sum(dim=1, keepdim=True)),
+        "divided_by_root_of_d": reading(lambda S, z, q, k: read(S, q) / q.shape[1] ** 0.5),
+        "read_with_key": reading(lambda S, z, q, k: read(S, k) / (q * z).sum(dim=1, keepdim=True)),
+        "two_of_three": lambda *given: my_linear_step(*given)[:2],
+    },
 )
 
 EXERCISES = [HASH_ROUND, REVERSED_STEP, LINEAR_STEP]

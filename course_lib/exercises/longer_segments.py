@@ -8,9 +8,6 @@ import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import OTHER_SIZES, OVERFLOW, SINGLE, Case, fresh, is_number
-from course_lib.exercises.slips import slips
-
-LESSON = "longer"
 
 
 def broken_segments(model, segments):
@@ -105,11 +102,33 @@ def where_it_runs(answer, solution, arguments):
     )
 
 
+def remembering(keep, **backward):
+    """A wrong answer to `mended_segments`: keep(states of each layer) is handed on."""
+
+    def read_all(model, segments):
+        memory, losses = None, []
+        for x, y in segments:
+            logits, memory = model(x, memory)
+            memory = keep(memory)
+            loss = F.cross_entropy(logits.flatten(0, 1), y.flatten()) / len(segments)
+            loss.backward(**backward)
+            losses.append(loss.detach())
+        return torch.stack(losses).sum()
+
+    return read_all
+
+
+def once_at_the_end(model, segments):
+    memory, loss = None, 0.0
+    for x, y in segments:
+        logits, memory = model(x, memory)
+        loss = loss + F.cross_entropy(logits.flatten(0, 1), y.flatten()) / len(segments)
+    loss.backward()
+    return loss.detach()
+
+
 SEGMENTS = Exercise(
-    lesson=LESSON,
-    title="Find the bug: a memory that lets gradients through",
     solution=mended_segments,
-    returns="the mean loss, one number",
     cases=(
         Case(
             text,
@@ -124,57 +143,16 @@ SEGMENTS = Exercise(
         Case(loud_text, OVERFLOW, way_back, 1e-5),
     ),
     stub=broken_segments,
-    hints=(
-        "Measure the seconds per segment. They grow, although all segments have the same length. Why?",
-        "What is the memory's `grad_fn`? And what does `retain_graph` store?",
-        "Without retain_graph PyTorch says: backward through the graph a second time. Which graph is that?",
-        "After each segment: memory = tuple(states.detach() for states in memory). Then nothing has to be retained.",
-    ),
-    mistakes=slips("""
-        memory = tuple(states.detach() for states in memory) -> pass
-        loss.backward() -> loss.backward(retain_graph=True)
-            The bug is still there: the memory knows how it was made, so each loss goes back to the beginning of the
-            text, and all of that has to be stored. (Further than layers and memory reach, the gradient is 0, and is
-            computed all the same.) The loss falls as it should, or faster, so look at the seconds per segment. A
-            .clone() is a copy with the same graph behind it.
-        memory = tuple(states.detach() for states in memory) -> pass
-            This stops at the second segment. (If PyTorch says "backward through the graph a second time", it means the
-            graph of the segment before, into which the memory leads. Cut it there.)
-        memory = tuple(states.detach() for states in memory) -> memory = (memory[0].detach(), *memory[1:])
-        loss.backward() -> loss.backward(retain_graph=True)
-            You detach only the first layer's memory. Each layer has one.
-        memory = tuple(states.detach() for states in memory) -> memory = (*memory[:-1], memory[-1].detach())
-        loss.backward() -> loss.backward(retain_graph=True)
-            You detach only the last layer's memory. Each layer has one.
-        memory = tuple(states.detach() for states in memory) -> pass
-        loss.backward() -> pass
-        losses.append(loss.detach()) -> losses.append(loss)
-        return torch.stack(losses).sum() -> total = torch.stack(losses).sum(); total.backward(); return total.detach()
-            You call backward() once, at the end. Then the gradient runs through the whole text, all of which is stored
-            until then. A book is too long for that: detach the memory.
-        memory = tuple(states.detach() for states in memory) -> memory = None
-            You throw the memory away, so each segment is read alone. Keep its values, and cut its graph.
-        memory = tuple(states.detach() for states in memory) -> memory = tuple(0 * states.detach() for states in memory)
-            You set the memory to zero. Keep its values.
-        memory = tuple(states.detach() for states in memory) -> memory = tuple(s.detach()[:, -1:] for s in memory)
-            You remember only the last position. Keep all that the model returns.
-        memory = tuple(states.detach() for states in memory) -> memory = tuple(memory[-1].detach() for states in memory)
-            You give the last layer's states to all layers. Each layer remembers what it has read itself.
-        memory = model(x, memory) -> memory = model(x, memory)[0], memory or model(x, memory)[1]
-            Your memory stays with the first segment. It should move on with the text.
-        loss.backward() -> loss.backward() if y is segments[-1][1] else None
-            Only the last segment's gradient is left. Add up those of all segments.
-        loss.backward() -> pass
-            Nothing is trained in your version: no gradient reaches the weights.
-        loss.backward() -> (loss * len(segments)).backward()
-            Your gradient is that of the sum over segments. The loss is their mean.
-        return torch.stack(losses).sum() -> return torch.stack(losses).mean()
-            Each loss is already divided by the number of segments. Add them up.
-        return torch.stack(losses).sum() -> return losses[-1] * len(segments)
-            You return the loss of the last segment. Return the mean over all of them.
-        return torch.stack(losses).sum() -> return torch.stack(losses)
-            You return a number for each segment. Return one.
-    """),
+    mistakes={
+        "bug_still_there": broken_segments,
+        "not_detached": remembering(lambda memory: memory),
+        "once_at_the_end": once_at_the_end,
+        "first_layer_only": remembering(lambda memory: (memory[0].detach(), *memory[1:]), retain_graph=True),
+        "no_memory": remembering(lambda memory: None),
+        "zeros": remembering(lambda memory: tuple(0 * states.detach() for states in memory)),
+        "one_position": remembering(lambda memory: tuple(states.detach()[:, -1:] for states in memory)),
+        "mean_of_means": lambda model, segments: mended_segments(model, segments) / len(segments),
+    },
 )
 
 EXERCISES = [SEGMENTS]

@@ -1,6 +1,6 @@
 """Lesson 02: the steps of LSTM and GRU, the forget gates' product, a memory that lasts 100 steps.
 
-Its two planted bugs are in `lstm_gradient_flow_bugs.py`, what is asked in `lstm_gradient_flow_questions.py`.
+Its two planted bugs are in `lstm_gradient_flow_bugs.py`.
 """
 
 import math
@@ -20,7 +20,6 @@ from course_lib.exercises.probes import (
     pulled,
     without,
 )
-from course_lib.exercises.slips import slips
 
 
 def my_lstm_step(x, h, c, w_x, w_h, b):
@@ -30,10 +29,20 @@ def my_lstm_step(x, h, c, w_x, w_h, b):
     return o * torch.tanh(c), c
 
 
+def gated(cell=lambda i, f, g, c: f * c + i * g, out=lambda o, c, old: o * torch.tanh(c), g_of=torch.tanh):
+    """A wrong answer to `my_lstm_step`: the right gates, put together another way."""
+
+    def step(x, h, c, w_x, w_h, b):
+        i, f, o, g = (x @ w_x + h @ w_h + b).chunk(4, dim=-1)
+        i, f, o, g = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o), g_of(g)
+        new = cell(i, f, g, c)
+        return out(o, new, c), new
+
+    return step
+
+
 STEP = Exercise(
-    title="The step of the LSTM",
     solution=my_lstm_step,
-    returns="two tensors, the new h and the new c, (B, H) each: `return h, c`",
     cases=on(
         "B D, B H, B H, D 4H, H 4H, 4H",
         order_read(
@@ -51,32 +60,16 @@ STEP = Exercise(
             ),
         ),
     ),
-    hints=(
-        "All four parts come from one sum, x @ w_x + h @ w_h + b, of shape (B, 4H).",
-        "i, f, o, g = (...).chunk(4, dim=-1): three of them are gates (sigmoid), one is what is written (tanh).",
-        "The new c keeps a share and takes in a share: f * c + i * g.",
-        "h is made last, from the new c: o * torch.tanh(c). Return h, c.",
-    ),
-    mistakes=slips("""
-        c = f * c + i * g -> old, c = c, f * c + i * g
-        o * torch.tanh(c) -> o * torch.tanh(old)
-            Your h is made of the old c. What a step writes must show at once: first the new c, then o * tanh(c).
-        return o * torch.tanh(c), c -> return c, o * torch.tanh(c)  # The results are in the wrong order: return h, c.
-        o * torch.tanh(c) -> o * c  # The tanh is missing around c where h is made: h = o * tanh(c).
-        o * torch.tanh(c) -> torch.tanh(c)  # The output gate o is missing: h = o * tanh(c).
-        c = f * c + i * g -> c = torch.tanh(f * c + i * g)
-            You put c itself through tanh. It must stay a plain sum, or tanh's slope shrinks the gradient at every step.
-        f * c + i * g -> c + i * g  # The forget gate f is missing (1997 had none): the old c comes in as f * c.
-        f * c + i * g -> f * c + g  # The input gate i is missing: what is new comes in as i * g.
-        f * c + i * g -> f * c + (1 - f) * g  # You write with 1 - f. The LSTM's input gate i is a gate of its own.
-        f * c + i * g -> f * (c + i * g)  # You forget what you have just written: f multiplies the old c alone.
-        torch.tanh(g) -> torch.sigmoid(g)  # g has a sigmoid. It is no gate but what is written, and needs a sign: tanh.
-        .chunk(4, dim=-1) -> .unflatten(-1, (-1, 4)).unbind(-1)
-            You take every fourth number for a gate. The four lie side by side, each H wide: chunk(4, dim=-1).
-        h @ w_h + b -> h @ w_h  # The bias b is missing.
-        + h @ w_h + b -> + b  # The old state h changes nothing: the gates must read it too, h @ w_h.
-        h @ w_h + b -> c @ w_h + b  # Your gates read c where they must read h: h @ w_h.
-    """),
+    mistakes={
+        "h_of_old_c": gated(out=lambda o, c, old: o * torch.tanh(old)),
+        "returns_c_h": lambda x, h, c, w_x, w_h, b: my_lstm_step(x, h, c, w_x, w_h, b)[::-1],
+        "h_without_tanh": gated(out=lambda o, c, old: o * c),
+        "without_output_gate": gated(out=lambda o, c, old: torch.tanh(c)),
+        "c_through_tanh": gated(lambda i, f, g, c: torch.tanh(f * c + i * g)),
+        "without_forget_gate": gated(lambda i, f, g, c: c + i * g),
+        "without_input_gate": gated(lambda i, f, g, c: f * c + g),
+        "g_is_a_gate": gated(g_of=torch.sigmoid),
+    },
 )
 
 
@@ -91,9 +84,7 @@ def gates(T=7, lag=3, shut=()):
 
 
 PRODUCT = Exercise(
-    title="The product of forget gates",
     solution=my_forget_product,
-    returns="one number for each sequence and unit, (B, H)",
     cases=(
         Case(
             gates,
@@ -112,26 +103,16 @@ PRODUCT = Exercise(
         Case(gates, NO_GRADIENT, ask=pulled),
         Case(lambda: (gates()[0].float(), 3), SINGLE),
     ),
-    hints=(
-        "Along the cell c_T = f_T * c_{T-1} + (what is new). So how far does c_{T-1} move c_T?",
-        "One step back gives f_T, two steps f_T * f_{T-1}: `lag` steps multiply the last `lag` gates.",
-        "tensor.prod(dim=1) multiplies over the steps; over none of them it gives ones.",
-        "f[:, -lag:] goes wrong for lag = 0. Count from the front: f[:, T - lag:], with T = f.shape[1].",
-    ),
-    mistakes=slips("""
-        f.shape[1] - lag -> -lag  # Lag 0 gives the product of all gates: -0 is 0, f[:, -0:] is the whole run, not ones.
-        f.shape[1] - lag -> -lag - 1  # One gate too many: `lag` steps, and the first of them is T - lag + 1.
-        f.shape[1] - lag -> 1 - lag  # One gate is missing: `lag` steps lie between, so `lag` gates multiply.
-        f.shape[1] - lag : -> -lag - 1 : -1  # Your window ends one step early. The last gate, f_T, belongs to it.
-        f.shape[1] - lag : -> : lag  # These are the first gates of the run. Back from c_T lie the last ones.
-        f.shape[1] - lag : -> :  # All gates of the run are in your product, whatever `lag` is. Take the last `lag`.
-        prod(dim=1) -> sum(dim=1)  # You add the gates. The chain rule multiplies from step to step.
-        prod(dim=1) -> prod(dim=1, keepdim=True)  # The dimension of time is still there: multiply without keepdim.
-        f[:, f.shape[1] - lag :].prod(dim=1) -> f[:, -1] ** lag  # Every step has a gate of its own, not the last one.
-        f[:, -> (1 - f)[:,  # 1 - f is what is lost. What comes through a step is f.
-        f[:, f.shape[1] - lag :].prod(dim=1) -> f.cumprod(1)[:, -1] / f.cumprod(1)[:, -lag - 1]
-            You divide a longer product by a shorter one: 0 / 0 where a gate is shut. Multiply the gates you need.
-    """),
+    mistakes={
+        "lag_0_is_all": lambda f, lag: f[:, -lag:].prod(dim=1),
+        "one_too_many": lambda f, lag: f[:, -lag - 1 :].prod(dim=1),
+        "one_too_few": lambda f, lag: f[:, 1 - lag :].prod(dim=1),
+        "first_gates": lambda f, lag: f[:, :lag].prod(dim=1),
+        "all_gates": lambda f, lag: f.prod(dim=1),
+        "added": lambda f, lag: f[:, f.shape[1] - lag :].sum(dim=1),
+        "power": lambda f, lag: f[:, -1] ** lag,
+        "divided_away": lambda f, lag: f.cumprod(1)[:, -1] / f.cumprod(1)[:, -lag - 1],
+    },
 )
 
 
@@ -143,10 +124,26 @@ def my_gru_step(x, h, w_x, w_h, b_x, b_h):
     return z * h + (1 - z) * n
 
 
+def mixed(new=lambda n_x, n_h, r: torch.tanh(n_x + r * n_h), mix=lambda z, r, h, n: z * h + (1 - z) * n):
+    """A wrong answer to `my_gru_step`: the right gates, put together another way."""
+
+    def step(x, h, w_x, w_h, b_x, b_h):
+        r_x, z_x, n_x = (x @ w_x + b_x).chunk(3, dim=-1)
+        r_h, z_h, n_h = (h @ w_h + b_h).chunk(3, dim=-1)
+        r, z = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
+        return mix(z, r, h, new(n_x, n_h, r))
+
+    return step
+
+
+def reset_before(x, h, w_x, w_h, b_x, b_h):
+    r, z = torch.sigmoid(x @ w_x + b_x + h @ w_h + b_h).chunk(3, dim=-1)[:2]
+    (*_, n_x), (*_, w_n), (*_, b_n) = ((x @ w_x + b_x).chunk(3, -1), w_h.chunk(3, -1), b_h.chunk(3, -1))
+    return z * h + (1 - z) * torch.tanh(n_x + (r * h) @ w_n + b_n)
+
+
 GRU_STEP = Exercise(
-    title="The step of the GRU",
     solution=my_gru_step,
-    returns="the new h alone, (B, H)",
     cases=on(
         "B D, B H, D 3H, H 3H, 3H, 3H",
         order_read(
@@ -164,26 +161,16 @@ GRU_STEP = Exercise(
             ),
         ),
     ),
-    hints=(
-        "Keep the two sums apart, x @ w_x + b_x and h @ w_h + b_h, and cut each in three: r, z, n.",
-        "r = sigmoid(r_x + r_h) and z = sigmoid(z_x + z_h). For n the two parts do not simply add.",
-        "In PyTorch's form r multiplies the state's whole part, bias included: n = tanh(n_x + r * n_h).",
-        "The new state keeps a share z of h and takes a share 1 - z of n.",
-    ),
-    mistakes=slips("""
-        r * n_h -> (r * h) @ w_h.chunk(3, -1)[2] + b_h.chunk(3, -1)[2]
-            This is the form of Cho et al.: r * h goes through w_h. In PyTorch's, h goes through w_h first, then r acts.
-        r * n_h -> r * (h @ w_h.chunk(3, -1)[2]) + b_h.chunk(3, -1)[2]
-            b_h stands outside the reset product. In PyTorch's form r multiplies h w_h + b_h, the bias included.
-        r * n_h -> n_h  # The reset gate r is missing: the state's share of n comes in as r * (h w_h + b_h).
-        n_x + r * n_h -> r * (n_x + n_h)  # r multiplies the input's share too. It resets what comes from h alone.
-        z * h + (1 - z) * n -> (1 - z) * h + z * n
-            z and 1 - z are exchanged. In PyTorch's form z = 1 keeps the old state: z * h + (1 - z) * n.
-        z * h + (1 - z) * n -> r * h + (1 - r) * n  # You mix with r. Mixing is z's work, r's is inside n.
-        z * h + (1 - z) * n -> n  # You return n, the candidate. The new state is z * h + (1 - z) * n.
-        torch.tanh(n_x -> torch.sigmoid(n_x  # n has a sigmoid. It is no gate but a new state, and needs a sign: tanh.
-        h @ w_h + b_h -> h @ w_h  # The bias b_h is missing.
-    """),
+    mistakes={
+        "reset_before": reset_before,
+        "without_reset": mixed(new=lambda n_x, n_h, r: torch.tanh(n_x + n_h)),
+        "input_reset": mixed(new=lambda n_x, n_h, r: torch.tanh(r * (n_x + n_h))),
+        "z_reversed": mixed(mix=lambda z, r, h, n: (1 - z) * h + z * n),
+        "mixed_with_r": mixed(mix=lambda z, r, h, n: r * h + (1 - r) * n),
+        "candidate_alone": mixed(mix=lambda z, r, h, n: n),
+        "n_is_a_gate": mixed(new=lambda n_x, n_h, r: torch.sigmoid(n_x + r * n_h)),
+        "without_b_h": lambda x, h, w_x, w_h, b_x, b_h: my_gru_step(x, h, w_x, w_h, b_x, 0 * b_h),
+    },
 )
 
 
@@ -206,30 +193,19 @@ def check_lag_100(answer) -> str | None:
 
 
 LAG = Exercise(
-    title="A start that remembers 100 steps",
     solution=lag_100,
     check=check_lag_100,
     value=True,
-    hints=(
-        "When nothing is written, every step multiplies c by f. After 100 steps f ** 100 of it is left.",
-        "f ** 100 = 1/2 gives f = 2 ** (-1/100), about 0.9931. But f = sigmoid(b).",
-        "Undo the sigmoid: b = log(f / (1 - f)), with the natural logarithm.",
-    ),
-    mistakes=(
-        (1.0, "b = 1, the usual start, opens the gate to 0.731: half is gone after 2.2 steps. It must be open wider."),
-        (100.0, "100 is the number of steps. As a bias it opens the gate so wide that nothing is ever forgotten."),
-        (
-            math.log(100),
-            "log(100) is right for 1/e, 37 %, left after 100 steps. Here a half: the gate is a little wider.",
-        ),
-        (-lag_100(), "The right size and the wrong sign: this gate is open by 0.7 %, and one step forgets nearly all."),
-        (2**-0.01, "This is the gate itself, f = 2 ** (-1/100). Asked is the bias that opens it so: undo the sigmoid."),
-        (-0.01 * math.log(2), "This is log(f). Undoing the sigmoid takes log(f / (1 - f))."),
-        (1 / (2**0.01 - 1), "This is f / (1 - f). The logarithm is missing."),
-        (lag_100() / math.log(2), "You took the logarithm to base 2. The sigmoid is made with e: math.log."),
-        (0.5, "1/2 is what must be left after 100 steps. Which gate leaves it, and which bias opens that gate?"),
-        (5.0, "half is left after 103 steps, not after 100 steps: open the gate less wide."),
-    ),
+    mistakes={
+        "usual_start": 1.0,
+        "steps": 100.0,
+        "one_over_e": math.log(100),
+        "wrong_sign": -lag_100(),
+        "gate_itself": 2**-0.01,
+        "log_of_gate": -0.01 * math.log(2),
+        "without_logarithm": 1 / (2**0.01 - 1),
+        "base_2": lag_100() / math.log(2),
+    },
 )
 
 

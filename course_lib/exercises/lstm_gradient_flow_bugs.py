@@ -7,7 +7,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import SINGLE, Case, first_step, narrowed, on
-from course_lib.exercises.slips import slips
 from course_lib.recurrent.lstm import lstm_step
 
 
@@ -28,11 +27,21 @@ def mended_run(x, h, c, w_x, w_h, b):
     return torch.stack(hs, dim=1), c
 
 
+def running(step):
+    """A wrong answer to `mended_run`: step(x_t, h, c, *weights) gives what is kept, and the states handed on."""
+
+    def run(x, h, c, *weights):
+        hs = []
+        for t in range(x.shape[1]):
+            kept, h, c = step(lstm_step(x[:, t], h, c, *weights), h, c)
+            hs.append(kept)
+        return torch.stack(hs, dim=1), c
+
+    return run
+
+
 BROKEN_RUN = Exercise(
-    lesson="lstm_gradient_flow",
-    title="Mend the loop",
     solution=mended_run,
-    returns="two tensors as before, all states hs (B, T, H) and the last c (B, H)",
     cases=on(
         "B T D, B H, B H, D 4H, H 4H, 4H",
         narrowed(
@@ -41,33 +50,16 @@ BROKEN_RUN = Exercise(
         ),
     ),
     stub=broken_run,
-    hints=(
-        "Run it beside an `LSTM` over one step, then over two. From which step on do the states differ?",
-        "Two things travel from step to step. For each, ask: where is it written, and who reads it next?",
-        "c is written in the loop and read in the next round. Which name holds the new h, and who reads that?",
-        "h, c = lstm_step(x[:, t], h, c, w_x, w_h, b), and then hs.append(h).",
-    ),
-    mistakes=slips("""
-        h, c = lstm_step -> now = lstm_step
-        hs.append(h) -> hs.append(now[0]); c = now[1]
-            The bug is still there. The first step is right, the others are not: no later gate hears of hs[:, 0].
-            Two things must travel from step to step; look at what each call of `lstm_step` is given.
-        h, c = lstm_step -> h, now = lstm_step
-            Now h travels and c does not: every step starts from the first c, and that one comes back.
-        h, c = lstm_step -> c, h = lstm_step  # After each step h and c have changed names: `lstm_step` returns h first.
-        hs = [] -> hs, h, c = [], 0 * h, 0 * c
-            Your run forgets both states that it is given. A text read in pieces would lose its thread.
-        hs.append(h) -> pass
-        h, c = lstm_step -> hs.append(h); h, c = lstm_step
-            hs is one step late: it begins with the h that came in, and the last state is missing.
-        hs.append(h) -> hs.append(c)  # hs holds the cells c. What goes out of an LSTM is h.
-        dim=1), c -> dim=1), h  # Beside hs you return the last h. Asked is the last c.
-        dim=1 -> dim=0  # The steps lie along the first dimension of hs. The batch comes first: stack along dim=1.
-        hs.append(h) -> hs.append(h); h = h.detach()
-            The numbers are right. But you detach h, and no gradient comes back through the gates from later steps.
-        hs.append(h) -> hs.append(h); c = c.detach()
-            The numbers are right. But you detach c, and with it the gradient's highway is cut.
-    """),
+    mistakes={
+        "bug_still_there": broken_run,
+        "c_stays": running(lambda new, h, c: (new[0], new[0], c)),
+        "exchanged": running(lambda new, h, c: (new[1], new[1], new[0])),
+        "forgets_the_start": lambda x, h, c, *weights: mended_run(x, 0 * h, 0 * c, *weights),
+        "one_step_late": running(lambda new, h, c: (h, *new)),
+        "keeps_c": running(lambda new, h, c: (new[1], *new)),
+        "detaches_h": running(lambda new, h, c: (new[0], new[0].detach(), new[1])),
+        "detaches_c": running(lambda new, h, c: (new[0], new[0], new[1].detach())),
+    },
 )
 
 
@@ -100,39 +92,43 @@ def cell_afterwards(answer, cell):
     return list(cell.state_dict().values())
 
 
+def ordered(weight, order="ifog"):
+    parts = dict(zip("ifgo", weight.chunk(4), strict=True))
+    return torch.cat([parts[letter] for letter in order])
+
+
+def nothing_reordered(cell):
+    return cell.weight_ih.T, cell.weight_hh.T, cell.bias_ih + cell.bias_hh
+
+
+def one_bias(cell):
+    return ordered(cell.weight_ih).T, ordered(cell.weight_hh).T, ordered(cell.bias_ih)
+
+
+def one_bias_reordered(cell):
+    return ordered(cell.weight_ih).T, ordered(cell.weight_hh).T, ordered(cell.bias_ih) + cell.bias_hh
+
+
+def blocks_not_transposed(cell):
+    w_h = torch.cat(ordered(cell.weight_hh).chunk(4), dim=1)
+    return ordered(cell.weight_ih).T, w_h, ordered(cell.bias_ih) + ordered(cell.bias_hh)
+
+
 FROM_TORCH = Exercise(
-    lesson="lstm_gradient_flow",
-    title="Mend: weights from PyTorch",
     solution=mended_from_torch,
-    returns="three tensors as before, w_x (D, 4H), w_h (H, 4H) and b (4H)",
     cases=(
         Case(a_cell, "Afterwards PyTorch's cell is not what it was: copy its weights, do not write.", cell_afterwards),
         Case(a_cell, "Try nn.LSTMCell beside `lstm_step` on one input, with all weights zero but one: which is wrong?"),
         Case(lambda: a_cell(torch.float32), SINGLE),
     ),
     stub=broken_from_torch,
-    hints=(
-        "Compare with nn.LSTMCell on one input. Then set both biases of the cell to zero, and compare again.",
-        "Without biases the two agree. Which of the four parts i, f, o, g differ once there are biases?",
-        "PyTorch's order holds for everything that is 4H long: two matrices, and what else?",
-        "A bias lies i, f, g, o as well: it needs `reordered`, as the weights do.",
-    ),
-    mistakes=slips("""
-        reordered(cell.bias_ih) + reordered(cell.bias_hh) -> sum([cell.bias_ih, cell.bias_hh])
-            The bug is still there. A cell whose biases are zero comes over right; with others i and f are right, o and
-            g are not. Look at what the weights go through on their way, and what the biases go through.
-        [i, f, o, g] -> [i, f, g, o]
-            Nothing is put in order any more: all lie i, f, g, o, as in PyTorch, and `lstm_step` reads i, f, o, g.
-        reordered(cell.bias_hh) -> cell.bias_hh  # You add bias_hh as it lies in PyTorch. Both need to be put in order.
-        reordered(cell.bias_ih) -> cell.bias_ih  # You add bias_ih as it lies in PyTorch. Both need to be put in order.
-        reordered(cell.bias_hh) -> 0  # bias_hh is lost. PyTorch adds two, one must hold both.
-        reordered(cell.bias_hh) -> reordered(cell.bias_ih)  # bias_ih is in it twice, and bias_hh not at all.
-        reordered(cell.weight_hh).T -> torch.cat(reordered(cell.weight_hh).chunk(4), dim=1)
-            w_h has the right shape and the wrong numbers: its four blocks are square, so a transposition left out in
-            each of them does not show. PyTorch stores W, and computes h @ W.T.
-        w_x, w_h = reordered -> cell.bias_ih.data.zero_(); w_x, w_h = reordered
-            Afterwards PyTorch's cell is not what it was
-    """),
+    mistakes={
+        "bug_still_there": broken_from_torch,
+        "nothing_reordered": nothing_reordered,
+        "one_bias_reordered": one_bias_reordered,
+        "one_bias": one_bias,
+        "blocks_not_transposed": blocks_not_transposed,
+    },
 )
 
 

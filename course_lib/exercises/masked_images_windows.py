@@ -7,9 +7,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, fresh, narrowed, pulled, same
-from course_lib.exercises.slips import slips
-
-LESSON = "masked_images"
 
 
 def my_windows(x, side):
@@ -24,18 +21,30 @@ def grids(B=2, h=4, w=6, D=3, side=2, dtype=torch.float64):
     return torch.randn(B, h, w, D, dtype=dtype), side
 
 
+def cut_in(order):
+    """A wrong answer to `my_windows`: the dimensions (B, rows, side, columns, side, D) in another order."""
+
+    def windows(x, side):
+        cut = x.unflatten(2, (-1, side)).unflatten(1, (-1, side))
+        return cut.permute(order).reshape(-1, side * side, x.shape[3])
+
+    return windows
+
+
+def far_positions(x, side):
+    cut = x.unflatten(2, (side, -1)).unflatten(1, (side, -1))  # (B, side, rows, side, columns, D)
+    return cut.permute(0, 2, 4, 1, 3, 5).reshape(-1, side * side, x.shape[3])
+
+
 WINDOWS = Exercise(
-    lesson=LESSON,
-    title="A grid becomes windows",
     solution=my_windows,
-    returns="the places of each window, M the side of one, (B n, M M, D)",
     cases=(
         Case(
             grids,
             narrowed(
                 (
                     lambda given: (given["x"][:1, :2, :2], 2),
-                    "A single window is wrong already: its places row by row, each with its D numbers as they are.",
+                    "A single window is wrong already: its positions row by row, each with its D numbers.",
                 ),
                 (
                     lambda given: (given["x"][:1, :2], 2),
@@ -49,54 +58,23 @@ WINDOWS = Exercise(
             ),
         ),
         Case(lambda: grids(1, 3, 6, 1, 3), OTHER_SIZES),
-        Case(lambda: grids(2, 2, 3, 4, 1), "With a side of 1 each place is a window. There yours is wrong."),
-        Case(lambda: grids(2, 4, 4, 2, 4), "Where one window is the whole grid it is wrong: all places, row by row."),
+        Case(lambda: grids(2, 2, 3, 4, 1), "With a side of 1, where each position is a window, it is wrong."),
+        Case(
+            lambda: grids(2, 4, 4, 2, 4), "Where one window is the whole grid it is wrong: all positions, row by row."
+        ),
         Case(lambda: grids(2, 6, 4, 2, 2), "On a grid that is higher than wide it is wrong."),
         Case(grids, NO_GRADIENT, ask=pulled),
         Case(lambda: grids(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "my_patches of lesson 09 cut pixels into patches in the same way. Here a place holds D numbers, which stay.",
-        "Height is h // side rows of windows times side rows of places, and so is the width.",
-        "x.reshape(B, h // side, side, w // side, side, D) moves no number.",
-        "permute to (B, row of windows, column of windows, row, column, D), then join the first three, and two.",
-    ),
-    mistakes=slips("""
-        cut.permute(0, 1, 3, 2, 4, 5) -> cut
-            You cut the long row of places: a window of yours is a piece of a line. Move dimensions with permute.
-        permute(0, 1, 3, 2, 4, 5) -> permute(0, 3, 1, 2, 4, 5)
-            Your windows go column by column. They stand as one reads.
-        permute(0, 1, 3, 2, 4, 5) -> permute(0, 1, 3, 4, 2, 5)
-            Inside your windows rows and columns are exchanged: the places of a window stand row by row.
-        permute(0, 1, 3, 2, 4, 5) -> permute(0, 3, 1, 4, 2, 5)
-            Windows and the places in them go column by column in yours. Both stand row by row.
-        permute(0, 1, 3, 2, 4, 5) -> permute(1, 3, 0, 2, 4, 5)
-            Your images take turns: the first window of each, then the second. An image comes with all its windows.
-        permute(0, 1, 3, 2, 4, 5) -> permute(1, 3, 2, 4, 0, 5)
-            Your windows mix the images: the places of a window are all of one image.
-        x.reshape(B, h // side, side, w // side, side, D) -> x.reshape(B, side, h // side, side, w // side, D)
-        permute(0, 1, 3, 2, 4, 5) -> permute(0, 2, 4, 1, 3, 5)
-            Your window takes every second place or so from all over the grid: reshape h into (h // side, side).
-        x.reshape(B, h // side, side, w // side, side, D) -> x.reshape(B, side, h // side, side, w // side, D)
-        cut.reshape(-1, side * side, D) -> cut.reshape(B * side * side, -1, D)
-            You make `side` windows down and across. `side` is how many places a window is high and wide.
-        cut.reshape(-1, side * side, D) -> cut.reshape(B, -1, side * side, D)
-            Yours is (B, n, M M, D). Join images and windows: attention takes each window as a row of its own.
-        cut.reshape(-1, side * side, D) -> cut.reshape(-1, side, side, D)
-            Yours is (B n, M, M, D). Join the two sides of a window: M M places in a row.
-        cut.reshape(-1, side * side, D) -> cut.reshape(-1, side * side, D).mT
-            Yours is (B n, D, M M). A place is a row.
-        cut.reshape(-1, side * side, D) -> cut.reshape(-1, side * side * D)
-            You join the numbers of all places of a window. Each place stays a vector of its own.
-        cut.reshape(-1, side * side, D) -> cut.mean(dim=(3, 4)).reshape(-1, 1, D)
-            You take the mean of each window. All its M M places are wanted.
-        cut.reshape(-1, side * side, D) -> cut[:1].reshape(-1, side * side, D)
-            You return the windows of the first image alone.
-        cut = x.reshape( -> cut = x.roll((-(side // 2), -(side // 2)), (1, 2)).reshape(
-            You shift the grid first. That is another step: here the windows begin at the first place.
-        cut = x.reshape( -> cut = x.transpose(1, 2).reshape(
-            You exchange height and width of the grid: h comes before w.
-    """),
+    mistakes={
+        "pieces_of_lines": cut_in((0, 1, 2, 3, 4, 5)),
+        "column_by_column": cut_in((0, 3, 1, 2, 4, 5)),
+        "rows_exchanged": cut_in((0, 1, 3, 4, 2, 5)),
+        "images_in_turn": cut_in((1, 3, 0, 2, 4, 5)),
+        "far_positions": far_positions,
+        "images_apart": lambda x, side: my_windows(x, side).unflatten(0, (len(x), -1)),
+        "not_flattened": lambda x, side: my_windows(x, side).unflatten(1, (side, side)),
+    },
 )
 
 
@@ -151,11 +129,11 @@ def what_is_left(answer, solution, arguments):
     other = torch.randn_like(x).scatter(1, places, x.gather(1, places))  # the seen patches as they were
     before, after = (through_blocks(answer, *fresh((patches, seen, matrices))) for patches in (x, other))
     if not same(before, after):
-        return "Change a patch that is hidden, and your result changes: some block has read it."
+        return "If a masked patch changes, your result changes too: some block has read it."
     bare = (x, seen, [])
     if not same(*(through_blocks(one, *fresh(bare)) for one in (answer, solution))):
-        return "Without any block it is wrong: the patches that are seen, as they came, in the order of `seen`."
-    return "What is hidden is not read any more. The blocks are wrong: each reads what the one before it gave, once."
+        return "Without any block it is wrong: the visible patches as they are, in the order of `seen`."
+    return "No masked patch is read any more. The blocks are wrong: each reads the output of the one before it, once."
 
 
 def the_others(blocks, x, seen):
@@ -171,11 +149,17 @@ def means_instead(blocks, x, seen):
     return broken_encode(blocks, known.mean(dim=1, keepdim=True).expand_as(x).scatter(1, places, known), seen)
 
 
+def zeros_instead(blocks, x, seen):
+    at_seen = torch.zeros(x.shape[:2]).scatter(1, seen, 1.0)[:, :, None]
+    return broken_encode(blocks, x * at_seen.to(x), seen)
+
+
+def first_n(blocks, x, seen):
+    return mended_encode(blocks, x, torch.arange(seen.shape[1]).expand_as(seen))
+
+
 ENCODE = Exercise(
-    lesson=LESSON,
-    title="Find the bug: the hidden patches are told",
     solution=mended_encode,
-    returns="a vector for each patch that is seen, (B, n, D)",
     cases=(
         Case(embedded, what_is_left, through_blocks),
         Case(lambda: embedded(1, 3, 2, 1, 1), OTHER_SIZES, through_blocks),
@@ -188,53 +172,16 @@ ENCODE = Exercise(
         Case(lambda: embedded(dtype=torch.float32), SINGLE, through_blocks),
     ),
     stub=broken_encode,
-    hints=(
-        "Change one patch that is hidden, and compare the two results. What should come out, and what does?",
-        "In a block every patch looks at every other. What do the seen patches hold after the first block?",
-        "Leaving out comes too late: what was hidden is in the seen patches by then. Where must it happen?",
-        "x = x.gather(1, places) before the loop, and return x after it.",
-    ),
-    mistakes=(
-        (the_others, "You leave out the patches that are seen, and read the hidden ones."),
-        (
-            means_instead,
-            "You put the mean of the seen patches where others are hidden. It is still looked at: leave them out.",
-        ),
-        *slips("""
-        x = x.gather(1, places) -> x = x
-        return x -> return x.gather(1, places)
-            The bug is still there: the blocks read all patches, so the seen ones know what the hidden ones hold, and
-            the decoder has only to look it up. Cutting the gradient (detach) would not help: what is read is read.
-        x = x.gather(1, places) -> x = x * torch.zeros_like(x).scatter(1, places, 1.0)
-        return x -> return x.gather(1, places)
-            You put zeros where patches are hidden. What they held is gone, but zeros are still looked at, and take
-            their part of the attention: leave the hidden patches out.
-        x = x.gather(1, places) -> x = x * torch.zeros_like(x).scatter(1, places, 1.0)
-            You put zeros where patches are hidden, and return all N. Leave them out: n patches go in, and n come out.
-        x = x.gather(1, places) -> x = blocks[0](x).gather(1, places)
-        for block in blocks -> for block in blocks[1:]
-            You leave out after the first block. There every patch has already looked at every other.
-        x.gather(1, places) -> x[:, : seen.shape[1]]
-            You keep the first n patches. Those in `seen` may stand anywhere.
-        seen[:, :, None].expand(-1, -1, x.shape[2]) -> seen[:1, :, None].expand(len(x), -1, x.shape[2])
-            You keep the same patches of every image, those of the first. Each shows other ones.
-        seen[:, :, None] -> seen.sort(dim=1).values[:, :, None]
-            You sort `seen`. The decoder puts the result back by `seen` as it is, so leave its order.
-        x = x.gather(1, places) -> x = x.scatter(1, places, 0.0)
-        return x -> return x.gather(1, places)
-            You put zeros where patches are seen, and read the hidden ones.
-        x = block(x) -> pass
-            No block reads anything in yours.
-        for block in blocks -> for block in blocks[-1:]
-            Only the last block reads. Each reads what the one before it gave.
-        for block in blocks -> for block in blocks[:1]
-            Only the first block reads. Each reads what the one before it gave.
-        for block in blocks -> for block in reversed(blocks)
-            You call the blocks from the last to the first.
-        return x -> return torch.zeros(len(x), 1 + int(seen.max()), x.shape[2]).to(x).scatter(1, places, x)
-            You put the result back to its places. That is the decoder's: here n patches come out.
-        """),
-    ),
+    mistakes={
+        "bug_still_there": broken_encode,
+        "the_others": the_others,
+        "means_instead": means_instead,
+        "zeros_instead": zeros_instead,
+        "after_the_first_block": lambda blocks, x, seen: mended_encode(blocks[1:], blocks[0](x), seen),
+        "first_n": first_n,
+        "seen_sorted": lambda blocks, x, seen: mended_encode(blocks, x, seen.sort(dim=1).values),
+        "last_block_only": lambda blocks, x, seen: mended_encode(blocks[-1:], x, seen),
+    },
 )
 
 EXERCISES = [WINDOWS, ENCODE]

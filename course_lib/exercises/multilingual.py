@@ -1,7 +1,7 @@
 """Lesson 14, the Unigram language model: the sum over all segmentations of a word, and the best one.
 
 The step of EM and the bug to fix are in `multilingual_counts.py`, the row of two languages is in
-`multilingual_rows.py`, the quiz and the open question in `multilingual_questions.py`.
+`multilingual_rows.py`.
 """
 
 import math
@@ -12,7 +12,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case, is_number, narrowed
-from course_lib.exercises.slips import slips
 
 NO_WAY = 1e6  # stands for minus infinity while answers are compared: no log probability is as large
 
@@ -83,10 +82,26 @@ def my_forward(word, logp):
 about = partial(Case, tolerance=1e-4)  # adding up in single precision is accepted
 
 
+def forward_by(total, way=lambda before, p: before + p):
+    """A wrong answer to `my_forward`: total(ways) at each position, each of them way(sum before, log p)."""
+
+    def forward(word, logp):
+        sums = [0.0]
+        for end in range(1, len(word) + 1):
+            starts = [start for start in range(end) if word[start:end] in logp and sums[start] > -math.inf]
+            ways = [way(sums[start], logp[word[start:end]]) for start in starts]
+            sums.append(total(ways) if ways else -math.inf)
+        return sums
+
+    return forward
+
+
+def log_of_sum(ways):
+    return math.log(sum(math.exp(way) for way in ways))
+
+
 FORWARD = Exercise(
-    title="Forward sums",
     solution=my_forward,
-    returns="the log of the summed probability of each prefix of the word, a list of len(word) + 1 floats",
     cases=(
         about(
             word_and_pieces,
@@ -118,44 +133,16 @@ FORWARD = Exercise(
             place_by_place,
         ),
     ),
-    hints=(
-        "How is word[:end] written? Its last subword is word[start:end], and before it comes word[:start].",
-        "sums[start] + logp[word[start:end]], for each start whose subword is in logp, is the log of one product.",
-        "Add these logs as probabilities: log(sum(exp(x) for x in ways)). If there are none, it is -math.inf.",
-        "top + log(sum(exp(x - top) for x in ways)), with top = max(ways), gives the same and does not underflow.",
-    ),
-    mistakes=slips("""
-        top + math.log(sum(math.exp(way - top) for way in ways)) -> top
-            You keep the best way to each position: that is Viterbi. Forward sums add up all ways.
-        top + math.log(sum(math.exp(way - top) for way in ways)) -> sum(ways)
-            You add logs, which multiplies the ways. Add probabilities: exp, sum, log.
-        top + math.log(sum(math.exp(way - top) for way in ways)) -> math.log(sum(math.exp(way) for way in ways))
-            The formula is right, but for a long word exp gives 0, which has no log. Subtract the largest first.
-        top + math.log( -> top - math.log(len(ways)) + math.log(
-            You take the mean over the ways. Add their probabilities.
-        sums[start] + logp[word[start:end]] -> logp[word[start:end]]
-            You add up the subwords that end at a position and forget the sum that leads to each: sums[start].
-        sums[start] + logp[word[start:end]] -> sums[start]
-            You count the ways, each as 1. Multiply by the p of each subword.
-        sums[start] + logp[word[start:end]] -> sums[end - 1] + logp[word[start:end]]
-            You continue from the position before, however long the subword is. It begins at `start`.
-        for start in range(end) -> for start in range(max(0, end - 2), end)
-            Your subwords have two letters at most. They may begin anywhere before `end`.
-        for start in range(end) -> for start in range(1, end)
-            None of your subwords begins at the word's first letter: start at 0.
-        sums = [0.0] -> sums = [-math.inf]
-            With your start nothing can be written: the empty prefix has probability 1, so its log is 0.0.
-        sums.append(-math.inf) -> sums.append(0.0)
-            Where no way leads, you return the log of 1. It must be minus infinity.
-        sums.append(-math.inf) -> sums.append(sums[-1])
-            Where no way leads, you repeat the sum of the position before. It must be minus infinity.
-        return sums -> return sums[1:]
-            You leave out the empty prefix: return len(word) + 1 floats, the first of them 0.0.
-        return sums -> return sums[-1]
-            You return the sum of the whole word. Return the sums of all its prefixes.
-        return sums -> return [math.exp(value) for value in sums]
-            You return probabilities. Return their logs.
-    """),
+    mistakes={
+        "best_way": forward_by(max),
+        "logs_added": forward_by(sum),
+        "underflow": forward_by(log_of_sum),
+        "before_forgotten": forward_by(log_of_sum, lambda before, p: p),
+        "ways_counted": forward_by(log_of_sum, lambda before, p: before),
+        "without_empty_prefix": lambda word, logp: my_forward(word, logp)[1:],
+        "whole_word_only": lambda word, logp: my_forward(word, logp)[-1],
+        "probabilities": lambda word, logp: [math.exp(value) for value in my_forward(word, logp)],
+    },
 )
 
 
@@ -198,10 +185,24 @@ def and_of_nothing(answer, word, logp):
     return [answer(word, logp), answer("", logp)]
 
 
+def best_by(score):
+    """A wrong answer to `my_viterbi`: score(best before, log p) is compared."""
+
+    def viterbi(word, logp):
+        best, ways = [0.0], [[]]
+        for end in range(1, len(word) + 1):
+            starts = [start for start in range(end) if word[start:end] in logp]
+            scores = {start: score(best[start], logp[word[start:end]]) for start in starts}
+            start = max(scores, key=scores.get, default=0)
+            best.append(scores.get(start, -math.inf))
+            ways.append(ways[start] + [word[start:end]])
+        return ways[-1]
+
+    return viterbi
+
+
 VITERBI = Exercise(
-    title="The most probable segmentation",
     solution=my_viterbi,
-    returns="the subwords of the most probable segmentation, a list of strings",
     cases=(
         Case(
             whole_ways,
@@ -231,50 +232,14 @@ VITERBI = Exercise(
         ),
         Case(long_word, "It is wrong for a long word: add logs, because the product of so many p is 0 as a float."),
     ),
-    hints=(
-        "Take the forward sums and change one thing: which of several ways to one position do you keep?",
-        "Keep the largest best[start] + logp[word[start:end]], and in a second list the start that it came from.",
-        "Go back from the end: the last subword is word[back[end]:end]. Then end = back[end], until end is 0.",
-        "You find the last subword first: put each new one in front of those that you have.",
-    ),
-    mistakes=(
-        (
-            longest_first,
-            "You take the longest subword that fits, from the left: that is WordPiece. Unigram compares all ways.",
-        ),
-        *slips("""
-        best[start] + logp[word[start:end]] -> best[start] - 1
-            You look for the fewest subwords. Maximise the sum of their log p instead.
-        best[start] + logp[word[start:end]] -> logp[word[start:end]]
-            You compare the last subwords alone: add what leads to them, best[start].
-        best[start] + logp[word[start:end]] -> best[start] + math.exp(logp[word[start:end]])
-            You add probabilities. Multiply them, which means adding their logs.
-        best[start] + logp[word[start:end]] -> best[start] + logp[word[start:end]] * (end - start)
-            You count a subword once per letter. It has one log p.
-        best, back = [0.0], [0] -> best, back = [1.0], [0]
-        best[start] + logp[word[start:end]] -> best[start] * math.exp(logp[word[start:end]])
-        default=(-math.inf, 0) -> default=(0.0, 0)
-            The product is right, but for a long word it is 0 as a float, for every way. Add logs.
-        max(ways, default=(-math.inf, 0)) -> min(ways, default=(-math.inf, 0))
-            You look for the least probable way: the larger log p is the one nearer to 0.
-        default=(-math.inf, 0) -> default=(0.0, 0)
-            A position where no subword ends costs nothing in your code. It must have minus infinity.
-        for start in range(end) -> for start in range(max(0, end - 2), end)
-            Your subwords have two letters at most. They may begin anywhere before `end`.
-        pieces.insert(0, word[back[end] : end]) -> pieces.append(word[back[end] : end])
-            Your subwords come in reverse order: put each in front of the others.
-        while end: -> while back[end]:
-            Your first subword is missing: continue until `end` is 0.
-        return pieces -> return best[-1]
-            You return the score. Return the subwords that have it.
-        return pieces -> return list(word)
-            You return letters. Which subwords make up the best segmentation?
-        return pieces -> return [piece for piece in pieces if len(piece) > 1]
-            You leave out subwords of one letter. All subwords together spell the word.
-        return pieces -> return "".join(pieces)
-            You return the word as it was. Return its subwords, in a list.
-        """),
-    ),
+    mistakes={
+        "longest_first": longest_first,
+        "fewest_subwords": best_by(lambda before, p: before - 1),
+        "last_subword_only": best_by(lambda before, p: p),
+        "probabilities_added": best_by(lambda before, p: before + math.exp(p)),
+        "letters": lambda word, logp: list(word),
+        "backwards": lambda word, logp: my_viterbi(word, logp)[::-1],
+    },
 )
 
 EXERCISES = [FORWARD, VITERBI]

@@ -3,39 +3,26 @@
 The notebook holds the broken function word for word, under the name of its exercise.
 """
 
+import itertools
 import math
 from functools import partial
 
 from course_lib.exercises import Exercise
-from course_lib.exercises.multilingual import chance, parts, scored, seen, spelled
+from course_lib.exercises.multilingual import chance, my_forward, parts, scored, seen, spelled
 from course_lib.exercises.probes import Case, is_number, narrowed
-from course_lib.exercises.slips import slips
-
-LESSON = "multilingual"
-
 
 NEVER = -600.0  # a log p below this is one of a piece that is never used: some give it the least float as its count
 
 
-class Listed(list):
-    """The values of a dict as a list: the order of a dict does not count, and pieces of no use may be missing."""
-
-
-Listed.__name__ = "dict"  # the sentences of a check call it so
-
-
 def piece_by_piece(missing):
-    """For `Case.ask`: a dict's values in the order of logp's pieces, `missing` where it has none, then all others."""
+    """For `Case.ask`: a dict with `missing` for each piece of logp that it lacks: one of no use may be left out."""
 
     def ask(answer, words, logp):
         made = answer(words, logp)
-        if isinstance(made, list | tuple):
-            return type(type(made).__name__, (), {})()  # an object of this name, for a list would pass for a `Listed`
         if not isinstance(made, dict):
             return made
-        values = [made.get(piece, missing) for piece in logp]
-        values += [value for piece, value in made.items() if piece not in logp]
-        return Listed(seen(-math.inf) if is_number(value) and value < NEVER else value for value in values)
+        made = dict.fromkeys(logp, missing) | made
+        return {piece: seen(-math.inf if is_number(p) and p < NEVER else p) for piece, p in made.items()}
 
     return ask
 
@@ -91,11 +78,30 @@ def my_em_step(words, logp):
 used = partial(Case, ask=piece_by_piece(-math.inf), tolerance=1e-3)
 counted = partial(Case, ask=piece_by_piece(0.0), tolerance=1e-4)
 
+
+def em_by(
+    share=lambda before, p, after, whole: before + p + after - whole,
+    value=lambda count, total: math.log(count / total),
+):
+    """A wrong answer to `my_em_step`: another log of the share of an occurrence, or another value of a count."""
+
+    def step(words, logp):
+        counts, backwards = {}, {piece[::-1]: p for piece, p in logp.items()}
+        for word, n in words.items():
+            before, after = my_forward(word, logp), my_forward(word[::-1], backwards)[::-1]
+            for start, end in itertools.combinations(range(len(word) + 1), 2):
+                piece = word[start:end]
+                if piece in logp:
+                    found = share(before[start], logp[piece], after[end], before[-1])
+                    counts[piece] = counts.get(piece, 0.0) + n * math.exp(found)
+        total = sum(counts.values())
+        return {piece: value(count, total) for piece, count in counts.items() if count > 0}
+
+    return step
+
+
 EM_STEP = Exercise(
-    lesson=LESSON,
-    title="A step of expectation maximization",
     solution=my_em_step,
-    returns="a new dict, piece -> log p",
     cases=(
         used(
             words_and_pieces,
@@ -133,49 +139,16 @@ EM_STEP = Exercise(
             "It is wrong for a long word: its p is too small for a float. Add and subtract logs, and take exp last.",
         ),
     ),
-    hints=(
-        "Take a subword from `start` to `end` in a word: which segmentations use it, and what is their total p?",
-        "Multiply the sum of all ways before it, its p, and the sum of all ways after it; divide by the word's p.",
-        "Forward sums give `before`. For `after`, take forward sums of the reversed word with reversed subwords.",
-        "share = exp(before[start] + logp[piece] + after[end] - before[-1]), times how often the word occurs.",
-        "Add up the shares of each subword. Its new log p is the log of its count over the sum of all counts.",
-    ),
-    mistakes=slips("""
-        math.exp(before[start] + logp[piece] + after[end] - before[-1]) -> 1.0
-            You count each occurrence as one use. Weight it by how probable the segmentations are that use it.
-        + after[end] - before[-1] -> + after[end]
-            You do not divide by the p of the word, so improbable words hardly count.
-        math.exp(before[start] + logp[piece] + after[end] - before[-1]) -> math.exp(logp[piece])
-            You count by the subword's own p. The rest of the word, before and after, has to be written as well.
-        + after[end] - -> -
-            You leave out the part after the subword: after[end].
-        before[start] + logp -> logp
-            You leave out the part before the subword: before[start].
-        before[start] + logp[piece] + -> before[start] +
-            You leave out the subword's own p.
-        after[end] -> after[start]
-            The part after a subword begins at its end, not at its start.
-        + n * share -> + share
-            You count each word once. It occurs n times.
-        counts.get(piece, 0.0) + n * share -> n * share
-            You keep only the last share. Add up a subword's shares over all its occurrences and all words.
-        math.log(count / total) -> math.log(count)
-            You return the logs of counts. Divide by their sum, so that the probabilities sum to 1.
-        math.log(count / total) -> count / total
-            You return p. Return its log.
-        math.log(count / total) -> count
-            You return expected counts, which is half of the step. Now turn them into log p.
-        total = sum(counts.values()) -> total = sum(words.values())
-            You divide by the number of words. Divide by the sum of the counts, so that the probabilities sum to 1.
-        total = sum(counts.values()) -> total = max(counts.values())
-            You divide by the largest count. Divide by the sum, so that the probabilities sum to 1.
-        math.log(count / total) for -> math.log((count + 1) / (total + len(counts))) for
-            You add 1 to each count. Plain maximum likelihood does not smooth.
-        for piece, count in counts.items() if count > 0 -> for piece, count in counts.items()
-            A subword that is never used has count 0, which has no log. Leave it out.
-        top + math.log(sum(math.exp(way - top) for way in ways)) -> top
-            Your sums keep only the best way. The expectation is over all ways.
-    """),
+    mistakes={
+        "occurrences": em_by(lambda before, p, after, whole: 0.0),
+        "not_divided_by_word": em_by(lambda before, p, after, whole: before + p + after),
+        "own_p_only": em_by(lambda before, p, after, whole: p),
+        "after_forgotten": em_by(lambda before, p, after, whole: before + p - whole),
+        "words_counted_once": lambda words, logp: my_em_step(dict.fromkeys(words, 1), logp),
+        "not_normalised": em_by(value=lambda count, total: math.log(count)),
+        "probabilities": em_by(value=lambda count, total: count / total),
+        "counts": em_by(value=lambda count, total: count),
+    },
 )
 
 
@@ -219,11 +192,12 @@ def mended_counts(words, logp):
     return counts
 
 
+def not_divided(words, logp):
+    return em_by(lambda before, p, after, whole: before + p + after, lambda count, total: count)(words, logp)
+
+
 COUNTS = Exercise(
-    lesson=LESSON,
-    title="Find the bug: more letters than the word has",
     solution=mended_counts,
-    returns="a dict, subword -> how often it is used",
     cases=(
         counted(
             words_and_pieces,
@@ -250,44 +224,11 @@ COUNTS = Exercise(
         counted(lambda: ({"": 2}, {"a": -1.0}), "An empty word uses no subword."),
     ),
     stub=broken_counts,
-    hints=(
-        "Sum len(piece) * count over all subwords of one word: you should get its length. When do you not?",
-        "Count by hand for `aab` with the subwords a and b. How often is a used, and what does the code return?",
-        "Which subwords are in `found` for that word? How often does the loop visit a?",
-        "Each visit adds up all occurrences of the subword. So the loop must visit each subword once.",
-        "A set holds each subword once: found = {...} instead of [...].",
-    ),
-    mistakes=slips("""
-        found = {word[i:j] for i, j in arcs} -> found = [word[i:j] for i, j in arcs]
-            The bug is still there: a subword that occurs twice is visited twice, and both visits add up both.
-        found = {word[i:j] for i, j in arcs} -> found = [word[i:j] for i, j in arcs if word.count(word[i:j]) == 1]
-            You leave out subwords that occur more than once. They are used too: visit each once.
-        if word[i:j] in logp] -> if word[i:j] in logp and word.find(word[i:j]) == i]
-            You keep one arc per subword. The sums over all ways need every arc; the bug comes later.
-        for i in range(len(word)) -> for i in [word.find(piece)]
-            You count only the first occurrence of a subword. Every occurrence counts, once.
-        for i in range(len(word)) -> for i in [word.rfind(piece)]
-            You count only the last occurrence of a subword. Every occurrence counts, once.
-        found = {word[i:j] for i, j in arcs} -> found = [word[i:j] for i, j in arcs]
-        n * share -> n * share / min(2, found.count(piece))
-            You halve subwords that occur several times. That is right for two, and wrong for three.
-        n * share -> n * share / word.count(piece)
-            You average over the occurrences of a subword. Add their shares.
-        n * share -> share
-            You count each word once. It occurs n times.
-        n * share -> n * n * share
-            You multiply by n twice.
-        / before[-1] -> / 1
-            You no longer divide by the p of the word: a share is p(ways with this subword) / p(word).
-        counts[piece] += n * share -> counts[piece] = n * share
-            You keep only the last share. Add up shares over all occurrences and words.
-        counts[piece] += n * share -> counts[piece] = max(counts[piece], n * share)
-            You keep the largest share of a subword. Add up shares over all occurrences and words.
-        after[i + len(piece)] / -> after[i] /
-            The part after a subword begins at its end, i + len(piece).
-        found = {word[i:j] for i, j in arcs} -> found = list(logp)[: len(arcs)]
-            You visit each subword of the vocabulary once, which would be right, but you stop before the last.
-    """),
+    mistakes={
+        "bug_still_there": broken_counts,
+        "words_counted_once": lambda words, logp: mended_counts(dict.fromkeys(words, 1), logp),
+        "not_divided_by_word": not_divided,
+    },
 )
 
 EXERCISES = [EM_STEP, COUNTS]

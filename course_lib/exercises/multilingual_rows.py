@@ -4,7 +4,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case, narrowed
-from course_lib.exercises.slips import slips
 
 
 def my_translation_row(source, target, start, sep):
@@ -21,11 +20,19 @@ def pair(n=5, m=3, start=1, sep=2):
     return ids[:n], ids[n:], start, sep
 
 
+def changed(change):
+    """A wrong answer to `my_translation_row`: change(ids, languages, positions)."""
+    return lambda source, target, start, sep: change(*my_translation_row(source, target, start, sep))
+
+
+def without_second_start(source, target, start, sep):
+    at = len(source) + 2
+    ids, languages, places = my_translation_row(source, target, start, sep)
+    return ids[:at] + ids[at + 1 :], languages[:-1], places[:-1]
+
+
 ROW = Exercise(
-    lesson="multilingual",
-    title="A row of two languages",
     solution=my_translation_row,
-    returns="ids, languages and positions, three lists of the same length",
     cases=(
         Case(
             pair,
@@ -49,44 +56,15 @@ ROW = Exercise(
         Case(lambda: pair(0, 3), "It is wrong with an empty sentence: keep its start and its sep."),
         Case(lambda: pair(1, 1, 7, 9), "It is wrong with one word each: `start` and `sep` may be any ids."),
     ),
-    hints=(
-        "Build each half by itself. Which three lists do you get for one sentence?",
-        "A half is [start, *sentence, sep], two tokens longer than its sentence.",
-        "The languages are [0] * len(first) + [1] * len(second).",
-        "The positions are range(len(first)) and then range(len(second)), which starts at 0 again.",
-    ),
-    mistakes=slips("""
-        *range(len(second))] -> *range(len(first), len(first) + len(second))]
-            Your positions run on over both sentences, as in BERT. Here they start at 0 again for the translation.
-        [start, *target, sep] -> [*target, sep]
-            Your translation has no start, as in BERT's pairs. Here each half begins with one.
-        [start, *source, sep] -> [start, *source]
-            Nothing ends your first sentence. Put `sep` after each of the two.
-        [start, *target, sep] -> [start, *target]
-            Nothing ends your translation. Put `sep` after each of the two.
-        [0] * len(first) + [1] * len(second) -> [0] * (len(first) + len(second))
-            All your tokens are language 0. The translation is language 1.
-        [0] * len(first) + [1] * len(second) -> [1] * len(first) + [0] * len(second)
-            Your languages are the wrong way round: 0 comes first.
-        [0] * len(first) + [1] * len(second) -> [1] * len(first) + [2] * len(second)
-            You count languages from 1. The first is 0.
-        [0] * len(first) + [1] * len(second) -> [0] * (len(first) - 1) + [1] * (len(second) + 1)
-            Your first `sep` has language 1. It belongs to the sentence that it ends.
-        [0] * len(first) + [1] * len(second) -> [0] * (len(first) + 1) + [1] * (len(second) - 1)
-            Your second `start` has language 0. It belongs to the sentence that it begins.
-        [*range(len(first)), *range(len(second))] -> [*range(1, len(first) + 1), *range(1, len(second) + 1)]
-            You count positions from 1. `start` has position 0.
-        [*range(len(first)), *range(len(second))] -> [*range(len(first)), *range(1, len(second) + 1)]
-            The positions of your translation start at 1. They must start at 0, as in the first sentence.
-        ids = first + second -> ids = second + first
-            You put the translation first. The sentence comes first.
-        [start, *target, sep] -> [start, *source, sep]
-            You put the first sentence twice.
-        return ids, languages, places -> return ids, places, languages
-            You return positions before languages. The order is ids, languages, positions.
-        return ids, languages, places -> return ids, languages
-            The positions are missing: return ids, languages, positions.
-    """),
+    mistakes={
+        "positions_run_on": changed(lambda ids, languages, places: (ids, languages, list(range(len(ids))))),
+        "without_second_start": without_second_start,
+        "one_language": changed(lambda ids, languages, places: (ids, [0] * len(ids), places)),
+        "languages_exchanged": changed(lambda ids, languages, places: (ids, [1 - k for k in languages], places)),
+        "languages_from_1": changed(lambda ids, languages, places: (ids, [k + 1 for k in languages], places)),
+        "positions_from_1": changed(lambda ids, languages, places: (ids, languages, [t + 1 for t in places])),
+        "positions_first": changed(lambda ids, languages, places: (ids, places, languages)),
+    },
 )
 
 EXERCISES = [ROW]

@@ -8,7 +8,6 @@ import torch
 from course_lib.exercises import Exercise
 from course_lib.exercises.positional_encodings import ROUNDED, wide
 from course_lib.exercises.probes import NO_GRADIENT, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
 
 
 def my_shift(k, d_model):
@@ -21,11 +20,18 @@ def my_shift(k, d_model):
     return shift
 
 
+def blocks(angles):
+    """The matrix that moves each pair by an angle of its own."""
+    return torch.block_diag(*(my_shift(angle, 2) for angle in angles))
+
+
+def sines_first(k, d_model):
+    order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
+    return my_shift(k, d_model)[order][:, order]
+
+
 SHIFT = Exercise(
-    lesson="positional_encodings",
-    title="The matrix that moves by k",
     solution=my_shift,
-    returns="one matrix, real numbers (d_model, d_model)",
     cases=(
         Case(
             lambda: (3, 6),
@@ -45,38 +51,15 @@ SHIFT = Exercise(
             ROUNDED,
         ),
     ),
-    hints=(
-        "Take one pair: from sin a and cos a make sin(a + b) and cos(a + b), with b = k / 10000^(2i/D).",
-        "sin(a + b) = cos b · sin a + sin b · cos a, and cos(a + b) = -sin b · sin a + cos b · cos a.",
-        "So the pair is multiplied by [[cos b, sin b], [-sin b, cos b]]: on the diagonal of M, a block for each pair.",
-        "even = torch.arange(0, D, 2), odd = even + 1; then M[even, odd] = sin b sets all pairs at once.",
-    ),
-    mistakes=slips("""
-        odd] = cos, sin -> odd] = cos, -sin
-        odd] = -sin, cos -> odd] = sin, cos
-            Yours moves back by k. [[cos, -sin], [sin, cos]] turns a pair (cos, sin); here the sine comes first.
-        odd] = -sin, cos -> odd] = sin, cos
-            Both of your sines have a plus: that changes lengths. cos(a + b) = cos a cos b - sin a sin b.
-        (torch.arange(0, d_model, 2) / d_model) -> torch.zeros(d_model // 2)
-            You turn every pair by the same angle. Pair i moves by k / 10000^(2i/D).
-        (torch.arange(0, d_model, 2) / d_model) -> (torch.arange(d_model // 2) / d_model)
-            Your exponent is i/D. It is 2i/D, as in the table itself.
-        return shift -> return torch.eye(d_model)
-            The unit matrix leaves every place where it is. It is right for k = 0 alone.
-        k / 10000 -> 1 / 10000
-            Your matrix moves by one step, whatever k is.
-        torch.arange(0, d_model, 2), torch.arange(1, d_model, 2) -> torch.arange(d_model).chunk(2)
-            Your blocks lie as if all sines came first. A pair is two neighbours, columns 2i and 2i + 1.
-        cos, sin = angles.cos(), angles.sin() -> sin, cos = angles.cos(), angles.sin()
-            Sine and cosine are exchanged in your blocks: for k = 0 the diagonal is 1.
-        angles.cos(), angles.sin() -> angles.deg2rad().cos(), angles.deg2rad().sin()
-            You take the angles for degrees. They are radians, as in the table.
-        odd] = cos, sin -> odd] = cos, torch.zeros_like(sin)
-        odd] = -sin, cos -> odd] = torch.zeros_like(sin), cos
-            Your matrix is diagonal: it only scales. The new sine needs the old cosine, too.
-        return shift -> row_0 = torch.arange(d_model) % 2.0; return torch.outer(shift @ row_0, row_0) / row_0.sum()
-            Yours brings place 0 to place k, and no other. One M has to do for every p.
-    """),
+    mistakes={
+        "backwards": lambda k, d_model: my_shift(-k, d_model),
+        "one_angle": lambda k, d_model: blocks([k] * (d_model // 2)),
+        "half_exponent": lambda k, d_model: blocks(k / 10000 ** (torch.arange(d_model // 2) / d_model)),
+        "unit_matrix": lambda k, d_model: torch.eye(d_model),
+        "one_step": lambda k, d_model: my_shift(1, d_model),
+        "sines_first": sines_first,
+        "degrees": lambda k, d_model: my_shift(k * torch.pi / 180, d_model),
+    },
 )
 
 
@@ -94,64 +77,49 @@ def to_turn(*shape, first=0, apart=1, dtype=torch.float32):
     return torch.randn(*shape, dtype=dtype), first + apart * torch.arange(shape[-2])
 
 
-ONE_PAIR = "With D = 2, a single pair, it is (a cos - b sin, a sin + b cos) already, with the place as the angle."
+ONE_PAIR = "With D = 2, a single pair, it is (a cos - b sin, a sin + b cos) already, with the position as the angle."
 TURNED = (
     Case(
         lambda: to_turn(3, 6, 8),
         narrowed(
-            (lambda given: (given["x"], 0 * given["positions"]), "At place 0 nothing is turned: x must come back."),
+            (lambda given: (given["x"], 0 * given["positions"]), "At position 0 nothing is rotated: x must come back."),
             (lambda given: (given["x"][..., :2], given["positions"]), ONE_PAIR),
-            otherwise="One pair is right and four are not: pair i turns by place · 10000^(-2i/D), each more slowly.",
+            otherwise="One pair is right and four are not: pair i rotates by position · 10000^(-2i/D).",
         ),
     ),
-    Case(lambda: to_turn(3, 6, 8, first=300, apart=-7), "For the places 300, 293, ... it is wrong: use `positions`."),
+    Case(lambda: to_turn(3, 6, 8, first=300, apart=-7), "For positions 300, 293, ... it is wrong: use `positions`."),
     Case(lambda: to_turn(2, 3, 5, 4), "With x (B, H, T, D) it is wrong: x may have any dimensions before (T, D)."),
     Case(lambda: to_turn(1, 2, first=3), "With T = 1, D = 2 and no batch, x (1, 2), it is wrong."),
     Case(lambda: to_turn(3, 6, 8), NO_GRADIENT, ask=pulled),
     Case(lambda: to_turn(3, 6, 8, dtype=torch.float64), "In double precision it is wrong: keep the dtype of x."),
 )
 
+
+def interleaved(x):
+    return torch.stack(x.chunk(2, dim=-1), dim=-1).flatten(-2)
+
+
+def in_halves(x):
+    return torch.cat([x[..., ::2], x[..., 1::2]], dim=-1)
+
+
+def one_angle(x, positions):
+    pairs = x.unflatten(-1, (-1, 2)).transpose(-3, -2)  # (..., D/2, T, 2)
+    return my_rotate(pairs, positions).transpose(-3, -2).flatten(-2)
+
+
 ROTATE = Exercise(
-    lesson="positional_encodings",
-    title="Rotary positions",
     solution=my_rotate,
-    returns="a tensor of the shape and dtype of x, (..., T, D)",
     cases=TURNED,
-    hints=(
-        "Three steps: an angle for each place and pair, (T, D/2); the pairs, x[..., 0::2] and x[..., 1::2]; the turn.",
-        "The angles are positions[:, None] / 10000 ** (2i / D), with 2i = torch.arange(0, D, 2).",
-        "A pair (a, b) becomes (a cos - b sin, a sin + b cos).",
-        "torch.stack([first, second], dim=-1).flatten(-2) lays the two back as neighbours.",
-    ),
-    mistakes=slips("""
-        a, b = x[..., 0::2], x[..., 1::2] -> a, b = x.chunk(2, dim=-1)
-        torch.stack([first, second], dim=-1).flatten(-2) -> torch.cat([first, second], dim=-1)
-            You pair x_i with x_(i + D/2), as GPT-NeoX does. That is a rotary too; asked are neighbours, (x_0, x_1).
-        a, b = x[..., 0::2], x[..., 1::2] -> a, b = x.chunk(2, dim=-1)
-            You take pairs from the two halves of x and lay them back as neighbours: x is shuffled even at place 0.
-        torch.stack([first, second], dim=-1).flatten(-2) -> torch.cat([first, second], dim=-1)
-            You turn neighbours, and then cat lays the results in halves: stack them on a last dimension, and flatten.
-        a * cos - b * sin, a * sin + b * cos -> a * cos + b * sin, b * cos - a * sin
-            You turn the wrong way round, by minus the angle: the minus belongs to the first, a cos - b sin.
-        a * cos - b * sin -> a * cos + b * sin
-            Both of your sines have a plus. That is no turn: it changes the length of a pair.
-        a * sin + b * cos -> a * sin - b * cos
-            You reflect: at place 0 the second of each pair changes its sign. It is a sin + b cos.
-        10000**steps -> 1**steps
-            All your pairs turn alike. Pair i turns by place · 10000^(-2i/D), each pair slower than the one before.
-        torch.arange(0, x.shape[-1], 2) -> torch.arange(x.shape[-1] // 2)
-            Your exponent is i/D. It is 2i/D: 0, 2/D, 4/D ..., one for each pair.
-        positions[:, None] / 10000**steps -> positions[:, None] * 10000**steps
-            You multiply by 10000^(2i/D): each hand runs faster than the one before. Divide, so that it runs slower.
-        a * cos - b * sin, a * sin + b * cos -> a + sin, b + cos
-            You add sinusoids. Rotary adds nothing: it turns, so that every vector keeps its length.
-        10000**steps -> 10000**steps * (steps == 0)
-            Only the first pair is turned, the others stay. Each pair has its own angle.
-        positions[:, None] -> torch.arange(len(positions))[:, None]
-            You count places from 0. Take those in `positions`: they may begin anywhere.
-        cos, sin = angles.cos(), angles.sin() -> sin, cos = angles.cos(), angles.sin()
-            Sine and cosine are exchanged: at place 0 you turn by a quarter, and x should come back.
-    """),
+    mistakes={
+        "halves_paired": lambda x, positions: in_halves(my_rotate(interleaved(x), positions)),
+        "taken_from_halves": lambda x, positions: my_rotate(interleaved(x), positions),
+        "laid_in_halves": lambda x, positions: in_halves(my_rotate(x, positions)),
+        "backwards": lambda x, positions: my_rotate(x, -positions),
+        "one_angle": one_angle,
+        "first_pair_only": lambda x, positions: torch.cat([my_rotate(x[..., :2], positions), x[..., 2:]], dim=-1),
+        "counted_from_0": lambda x, positions: my_rotate(x, torch.arange(len(positions))),
+    },
 )
 
 
@@ -175,45 +143,16 @@ def mended_rotate(x, positions):
 
 
 BROKEN = Exercise(
-    lesson="positional_encodings",
-    title="Find the bug: rotary",
     solution=mended_rotate,
-    returns=ROTATE.returns,
     cases=TURNED,
     stub=broken_rotate,
-    hints=(
-        "Turn q and k by places 0, 1, 2 ..., then by 1000, 1001, 1002 ...: the scores q kᵀ should not change. They do.",
-        "With D = 2 all is well, and with D = 4 the length of a vector changes. Print the angles (T, D) for D = 4.",
-        "Which number meets which partner? x_0 and x_1. Which numbers get the same angle? x_0 and x_(D/2).",
-        "The angles must lie θ_0, θ_0, θ_1, θ_1 ...: angles.repeat_interleave(2, dim=-1).",
-    ),
-    mistakes=slips("""
-        angles.repeat_interleave(2, dim=-1) -> torch.cat([angles, angles], dim=-1)
-            The bug is still there. x_0 and x_1 are turned as a pair, each by an angle of its own: that is no turn.
-            The scores of a query and a key now depend on where both stand, not on their offset alone.
-        angles.repeat_interleave(2, dim=-1) -> torch.cat([angles, angles], dim=-1)
-        a, b = x[..., 0::2], x[..., 1::2] -> a, b = x.chunk(2, dim=-1)
-        torch.stack([-b, a], dim=-1).flatten(-2) -> torch.cat([-b, a], dim=-1)
-            A whole rotary again, but GPT-NeoX's, which pairs halves. Its text says neighbours: mend the angles.
-        a, b = x[..., 0::2], x[..., 1::2] -> a, b = x.chunk(2, dim=-1)
-        torch.stack([-b, a], dim=-1).flatten(-2) -> torch.cat([-b, a], dim=-1)
-            The same fault turned round: now neighbours share an angle, and halves are partners.
-        angles.repeat_interleave(2, dim=-1) -> angles[:, :1].expand(-1, x.shape[-1])
-            Each pair is turned as one now, but all by the angle of the first. Pair i has its own.
-        torch.arange(0, x.shape[-1], 2) -> torch.arange(x.shape[-1])
-        angles.repeat_interleave(2, dim=-1) -> angles
-            Now every number has an angle of its own. The two of a pair must share theirs.
-        [-b, a] -> [b, a]
-            The minus is lost: x_0 cos - x_1 sin comes first, x_1 cos + x_0 sin second.
-        [-b, a] -> [b, -a]
-            It turns backwards now. The angles were at fault, not the partners' signs.
-        [-b, a] -> [-a, b]
-            Each number is its own partner. In a pair (a, b) the partners are (-b, a).
-        + partner * angles.sin() -> + 0 * partner
-            Without its partner a number only shrinks and grows. A turn mixes the two of a pair.
-        angles.repeat_interleave(2, dim=-1) -> angles.repeat_interleave(2, dim=-1).flip(-1)
-            Pairs share an angle again, in the wrong order: the first pair turns fastest, by the place itself.
-    """),
+    mistakes={
+        "bug_still_there": broken_rotate,
+        "halves_paired": lambda x, positions: in_halves(my_rotate(interleaved(x), positions)),
+        "one_angle": one_angle,
+        "backwards": lambda x, positions: my_rotate(x, -positions),
+        "without_partner": lambda x, positions: (my_rotate(x, positions) + my_rotate(x, -positions)) / 2,
+    },
 )
 
 EXERCISES = [SHIFT, ROTATE, BROKEN]

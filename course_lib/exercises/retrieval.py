@@ -1,14 +1,13 @@
 """Lesson 15, the sum over passages: the marginal, the gradient that raises a passage, and an index with a bug.
 
 The notebook holds the broken function word for word, under the name of its exercise. BM25 and dense search are in
-`retrieval_search.py`, the questions in `retrieval_questions.py`.
+`retrieval_search.py`.
 """
 
 import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
 
 
 def my_marginal(scores, log_y, temperature):
@@ -29,10 +28,13 @@ def unlikely_passages():
     return scores, torch.stack([log_y, log_y.flip(0)]), 1.0
 
 
+def mixed(mix):
+    """A wrong answer to `my_marginal`: mix(log p of the passages (B, K, 1), log p of the answers (B, K, V))."""
+    return lambda scores, log_y, temperature: mix((scores / temperature).log_softmax(dim=1)[..., None], log_y)
+
+
 MARGINAL = Exercise(
-    title="The sum over passages",
     solution=my_marginal,
-    returns="log p of each answer, (B, V)",
     cases=(
         Case(
             read,
@@ -62,42 +64,16 @@ MARGINAL = Exercise(
         Case(read, NO_GRADIENT, ask=pulled),
         Case(lambda: read(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "There are two steps: first log p(z | x) of the passages, (B, K), then the sum over them, in log space.",
-        "log p(z | x) is (scores / temperature).log_softmax(dim=1): over the passages of a question.",
-        "The log of a product is a sum of logs: log_z[..., None] + log_y is log [p(z | x) p(y | x, z)], (B, K, V).",
-        "The sum over passages is torch.logsumexp(..., dim=1).",
-    ),
-    mistakes=slips("""
-        torch.logsumexp(log_z[..., None] + log_y, dim=1) -> (log_z.exp()[..., None] * log_y).sum(dim=1)
-            You average log p, so one passage that excludes an answer vetoes it. Average p itself, and then take the log.
-        torch.logsumexp(log_z[..., None] + log_y, dim=1) -> (log_z[..., None] + log_y).amax(dim=1)
-            You use only the best passage. The others count as well: sum over all of them.
-        torch.logsumexp(log_z[..., None] + log_y, dim=1) -> log_y[torch.arange(len(log_y)), log_z.argmax(dim=1)]
-            You read only the passage with the highest score. Read all of them, each weighted by its p.
-        torch.logsumexp(log_z[..., None] + log_y, dim=1) -> (log_z[..., None] + log_y).sum(dim=1)
-            You add logs over the passages, which multiplies their probabilities. The passages are alternatives, so add p.
-        torch.logsumexp(log_z[..., None] + log_y, dim=1) -> torch.logsumexp(log_z[..., None] + log_y, dim=1).exp()
-            That is p. The exercise asks for log p.
-        torch.logsumexp(log_z[..., None] + log_y, dim=1) -> (log_z.exp()[..., None] * log_y.exp()).sum(dim=1).log()
-            The formula is right, but exp of a very small log is 0, and log 0 is minus infinity. Use torch.logsumexp.
-        torch.logsumexp(log_z[..., None] + log_y, dim=1) -> torch.logsumexp(log_y, dim=1)
-            You give every passage a weight of 1. Add log p(z | x) of each passage first.
-        (scores / temperature).log_softmax(dim=1) -> (scores * temperature).log_softmax(dim=1)
-            You multiply by the temperature. Divide by it: a low temperature sharpens the distribution.
-        (scores / temperature).log_softmax(dim=1) -> scores.log_softmax(dim=1)
-            You leave the temperature out.
-        (scores / temperature).log_softmax(dim=1) -> scores.log_softmax(dim=1) / temperature
-            You divide log p by the temperature, so the probabilities of the passages no longer add up to 1.
-        (scores / temperature).log_softmax(dim=1) -> (scores / temperature).log_softmax(dim=0)
-            Your softmax is over the questions. The probabilities of one question's passages add up to 1: dim=1.
-        (scores / temperature).log_softmax(dim=1) -> scores / temperature
-            You add raw scores. log_softmax turns them into log p.
-        (scores / temperature).log_softmax(dim=1) -> (scores / temperature).softmax(dim=1)
-            You add p of the passages to log p of the answers. Both must be logs.
-        (scores / temperature).log_softmax(dim=1) -> (scores / temperature).sigmoid().log()
-            A sigmoid judges each passage by itself. Exactly one of them is the source, so take the softmax over the passages.
-    """),  # noqa: E501
+    mistakes={
+        "mean_of_logs": mixed(lambda log_z, log_y: (log_z.exp() * log_y).sum(dim=1)),
+        "best_passage": mixed(lambda log_z, log_y: (log_z + log_y).amax(dim=1)),
+        "logs_added": mixed(lambda log_z, log_y: (log_z + log_y).sum(dim=1)),
+        "equal_weights": mixed(lambda log_z, log_y: torch.logsumexp(log_y, dim=1)),
+        "underflow": mixed(lambda log_z, log_y: (log_z.exp() * log_y.exp()).sum(dim=1).log()),
+        "probabilities": lambda *given: my_marginal(*given).exp(),
+        "without_temperature": lambda scores, log_y, temperature: my_marginal(scores, log_y, 1.0),
+        "multiplied": lambda scores, log_y, temperature: my_marginal(scores, log_y, 1 / temperature),
+    },
 )
 
 
@@ -124,10 +100,13 @@ def without_autograd(answer, *arguments):
         return answer(*arguments)
 
 
+def one_label(scores, log_y):
+    right = log_y == log_y.amax(dim=1, keepdim=True)
+    return right.to(scores) - scores.softmax(dim=1)
+
+
 LIFT = Exercise(
-    title="The gradient that raises a passage",
     solution=my_lift,
-    returns="d log p(y | x) / d score of each passage, (B, K)",
     cases=(
         Case(
             told,
@@ -153,44 +132,15 @@ LIFT = Exercise(
         Case(told, "Here autograd is switched off, so write the derivative down as a formula.", without_autograd),
         Case(lambda: told(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "log p(y | x) = logsumexp over z of (log p(z | x) + log p(y | x, z)). Differentiate by one score: two terms.",
-        "One term is p(z | x, y), the posterior once the answer is known: the softmax over z of (log_z + log_y).",
-        "The other comes from the denominator of p(z | x) = exp(score) / sum of exp. It is p(z | x), with a minus.",
-        "So it is (log_z + log_y).softmax(dim=1) - log_z.exp(). Compare it with autograd.",
-    ),
-    mistakes=slips("""
-        told - log_z.exp() -> log_z.exp() - told
-            Your sign is reversed, so you lower the passage that helped. The gradient is posterior minus prior.
-        told - log_z.exp() -> told
-            That is the posterior, p(z | x, y). Subtract the prior: what the passage had before the answer was known.
-        told - log_z.exp() -> log_z.exp() * (log_y.exp() - (log_z + log_y).exp().sum(dim=1, keepdim=True))
-            That is the gradient of p(y | x). For its log, divide by p(y | x).
-        told - log_z.exp() -> log_y.exp() / (log_z + log_y).exp().sum(dim=1, keepdim=True) - 1
-            The factor p(z | x) is missing. The gradient is p(z | x) (p(y | x, z) / p(y | x) - 1).
-        (log_z + log_y).softmax(dim=1) -> log_y.softmax(dim=1)
-            You leave the prior out of the posterior, but p(z | x, y) is proportional to p(z | x) p(y | x, z).
-        (log_z + log_y).softmax(dim=1) -> torch.nn.functional.one_hot(log_y.argmax(dim=1), log_y.shape[1]).to(log_y)
-            You treat one passage as the correct one, which would be a label. Each passage gets its share of the posterior.
-        told - log_z.exp() -> told.log() - log_z
-            You subtract logs. The gradient is the difference of the probabilities themselves.
-        (log_z + log_y).softmax(dim=1) -> (log_z + log_y).exp()
-            p(z | x) p(y | x, z) is not yet the posterior. Divide it by its sum over the passages, p(y | x).
-        (log_z + log_y).softmax(dim=1) -> (log_z.exp() + log_y.exp()).softmax(dim=1)
-            You add probabilities. The posterior is proportional to their product, so add their logs.
-        scores.log_softmax(dim=1) -> scores.log_softmax(dim=0)
-            Your prior is normalised over the questions. Normalise over the passages of each question: dim=1.
-        (log_z + log_y).softmax(dim=1) -> (log_z + log_y).softmax(dim=0)
-            Your posterior is normalised over the questions. Normalise over the passages of each question: dim=1.
-        told - log_z.exp() -> log_z.exp() * (log_y - (log_z.exp() * log_y).sum(dim=1, keepdim=True))
-            That is the gradient of the mean of log p. You need the log of the mean: the log of the sum over the passages.
-        told - log_z.exp() -> (told - log_z.exp()) / len(scores)
-            You divide by the number of questions. Return the gradient of each question's own log p.
-        told - log_z.exp() -> told - 1 / scores.shape[1]
-            You subtract 1 / K, as if all scores were equal. Subtract p(z | x).
-        return told - log_z.exp() -> p = log_y.exp(); y = (log_z.exp() * p).sum(1, keepdim=True); return log_z.exp() * (p / y - 1)
-            The formula is right, but where every p is tiny it gives 0 / 0. Work with logs, as softmax does.
-    """),  # noqa: E501
+    mistakes={
+        "reversed": lambda scores, log_y: -my_lift(scores, log_y),
+        "posterior": lambda scores, log_y: my_lift(scores, log_y) + scores.softmax(dim=1),
+        "prior_left_out": lambda scores, log_y: log_y.softmax(dim=1) - scores.softmax(dim=1),
+        "one_label": one_label,
+        "not_divided": lambda scores, log_y: scores.softmax(dim=1) * (log_y.exp() - 1),
+        "uniform_prior": lambda scores, log_y: my_lift(scores, log_y) + scores.softmax(dim=1) - 1 / scores.shape[1],
+        "mean_over_questions": lambda scores, log_y: my_lift(scores, log_y) / len(scores),
+    },
 )
 
 
@@ -230,10 +180,19 @@ def steps(S=9, every=3, k=4, B=5, N=30, D=8, E=6, dtype=torch.float64):
     return questions, passages, *torch.randn(2, S, D, E, dtype=dtype), k, every
 
 
+def rebuilt(questions, every):
+    """For each step the step at which its index was built."""
+    steps = torch.arange(len(questions))
+    return steps - steps % every
+
+
+def worst(questions, *more):
+    places, scores = mended_kept_index(-questions, *more)
+    return places, -scores
+
+
 INDEX = Exercise(
-    title="Find the bug: an index that is not rebuilt",
     solution=mended_kept_index,
-    returns="what each step reads (S, B, k) and its scores (S, B, k), a pair",
     cases=(
         Case(
             steps,
@@ -256,34 +215,19 @@ INDEX = Exercise(
         Case(lambda: steps(dtype=torch.float32), SINGLE),
     ),
     stub=broken_kept_index,
-    hints=(
-        "Write down for every=3 which of the steps 0 to 8 should rebuild the index. Which of them do?",
-        "Print step // every and step % every for these steps.",
-        "step // 3 says how often 3 goes into the step. It is 0 for the first three steps, and never again.",
-        "step % every == 0 holds at steps 0, 3 and 6.",
-    ),
-    mistakes=slips("""
-        step % every == 0 -> step // every == 0
-            The bug is still there: from step `every` on, the index is never rebuilt. The scores are up to date, so it trains, but the passages that it reads get worse.
-        step % every == 0 -> step == 0
-            Your index stays that of the first step: built once, or rebuilt with the first step's tower, w_z[0].
-        step % every == 0 -> True
-            You rebuild the index at every step. The passages are right, but it is as expensive as having no index. Keep it for `every` steps.
-        step % every == 0 -> step == 0 or step % every == every - 1
-            You rebuild it one step early, at 2, 5 and 8. Rebuild it at steps 0, 3 and 6.
-        step % every == 0 -> step == 0 or step % every == 1 % every
-            You rebuild it one step late, at 1, 4 and 7. Rebuild it at steps 0, 3 and 6.
-        index = passages @ w_z[step] -> index = passages @ w_x[step]
-            You embed the passages with the tower for questions. Their own tower is w_z.
-        passages[places] @ w_z[step] -> index[places]
-            You score with the stored vectors. An old index may choose the passages, but the current tower must score them, or it learns nothing.
-        asked = questions[step] @ w_x[step] -> asked = questions[step] @ w_x[step - step % every]
-            You embed the questions with an old tower. Only the index of passages is old.
-        topk(k, dim=1) -> topk(k, dim=1, largest=False)
-            You take the k worst passages. Take the k best.
-        torch.stack(chosen), torch.stack(scores) -> torch.stack(scores), torch.stack(chosen)
-            You return the scores first. The indices of the passages come first.
-    """),  # noqa: E501
+    mistakes={
+        "bug_still_there": broken_kept_index,
+        "never_rebuilt": lambda questions, *more: mended_kept_index(questions, *more[:-1], len(questions)),
+        "always_rebuilt": lambda *given: mended_kept_index(*given[:-1], 1),
+        "stored_scores": lambda questions, passages, w_x, w_z, k, every: mended_kept_index(
+            questions, passages, w_x, w_z[rebuilt(questions, every)], k, every
+        ),
+        "old_question_tower": lambda questions, passages, w_x, w_z, k, every: mended_kept_index(
+            questions, passages, w_x[rebuilt(questions, every)], w_z, k, every
+        ),
+        "worst": worst,
+        "scores_first": lambda *given: mended_kept_index(*given)[::-1],
+    },
 )
 
 EXERCISES = [MARGINAL, LIFT, INDEX]

@@ -9,9 +9,6 @@ import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
-
-LESSON = "retrieval"
 
 
 def my_bm25(question, passages, k1, b):
@@ -36,11 +33,26 @@ def texts(N=7, letters="abcdef", length=9, asked=2, k1=1.2, b=0.7):
     return [letters[0], *draw.sample(letters[1:], asked - 1)], passages, k1, b
 
 
+def bm25_by(
+    idf=lambda N, n: math.log(1 + (N - n + 0.5) / (n + 0.5)),
+    flattened=lambda tf, k: tf / (tf + k),
+):
+    """A wrong answer to `my_bm25`: another weight of a word, or another count in a passage."""
+
+    def bm25(question, passages, k1, b):
+        mean, scores = sum(map(len, passages)) / len(passages), []
+        found = [sum(word in passage for passage in passages) for word in question]
+        for passage in passages:
+            k = k1 * (1 - b + b * len(passage) / mean)
+            counts = [flattened(passage.count(word), k) for word in question]
+            scores.append(sum(idf(len(passages), n) * count for n, count in zip(found, counts, strict=True)))
+        return scores
+
+    return bm25
+
+
 BM25 = Exercise(
-    lesson=LESSON,
-    title="BM25",
     solution=my_bm25,
-    returns="a list with the score of each passage, N numbers",
     cases=(
         Case(
             texts,
@@ -77,42 +89,16 @@ BM25 = Exercise(
             "With another b it is wrong: use the `b` that is passed in.",
         ),
     ),
-    hints=(
-        "Loop over the passages, and inside over the words of the question, whose contributions you add up.",
-        "n = sum(word in other ...) counts the passages with the word, tf = passage.count(word) its occurrences here.",
-        "idf = log(1 + (N - n + 0.5) / (n + 0.5)) is large for a word that few passages contain.",
-        "A word contributes idf * tf / (tf + k1 * (1 - b + b * len(passage) / mean)), where mean is the mean length.",
-    ),
-    mistakes=slips("""
-        sum(word in other for other in passages) -> sum(other.count(word) for other in passages)
-            Your n counts all occurrences of the word. It should count each passage that contains it once.
-        math.log(1 + (N - n + 0.5) / (n + 0.5)) -> math.log((N - n + 0.5) / (n + 0.5))
-            Your idf has no 1 inside the log, so a word that is in more than half of the passages gets a negative weight.
-        math.log(1 + (N - n + 0.5) / (n + 0.5)) -> 1.0
-            You give every word the same weight. A word that few passages contain says more: multiply by its idf.
-        math.log(1 + (N - n + 0.5) / (n + 0.5)) -> math.log(N / max(n, 1))
-            That is the idf of tf-idf, log N / n. BM25's is log(1 + (N - n + 0.5) / (n + 0.5)).
-        math.log(1 + (N - n + 0.5) / (n + 0.5)) -> math.log(1 + (n + 0.5) / (N - n + 0.5))
-            Your idf is upside down, so frequent words count most.
-        math.log(1 + (N - n + 0.5) / (n + 0.5)) -> math.log2(1 + (N - n + 0.5) / (n + 0.5))
-            You take the logarithm to base 2. Take the natural one.
-        idf * tf / (tf + k1 * (1 - b + b * len(passage) / mean)) -> idf * tf
-            If a word occurs ten times, you give ten times the score. tf / (tf + k1 ...) flattens: it never exceeds 1.
-        idf * tf / (tf -> idf * tf * (k1 + 1) / (tf
-            You multiply by k1 + 1, as many texts do. It does not change the order, and we leave it out here.
-        1 - b + b * len(passage) / mean -> 1
-            You leave the length out. A long passage contains every word more often, so it would be favoured.
-        1 - b + b * len(passage) / mean -> b + (1 - b) * len(passage) / mean
-            You have swapped b and 1 - b. With b = 0 the length must not count.
-        1 - b + b * len(passage) / mean -> 1 - b + b * mean / len(passage)
-            Your length ratio is upside down, so you favour long passages. It is length / mean.
-        sum(map(len, passages)) / len(passages) -> max(map(len, passages))
-            You divide by the length of the longest passage. Divide by the mean length.
-        in question: -> in set(question):
-            You count each word of the question once. A word that occurs twice counts twice.
-        idf * tf / (tf + k1 * (1 - b + b * len(passage) / mean)) -> idf * tf / (tf + k1) / (1 - b + b * len(passage) / mean)
-            You put the length factor outside the fraction. It multiplies k1 inside the denominator.
-    """),  # noqa: E501
+    mistakes={
+        "without_1": bm25_by(lambda N, n: math.log((N - n + 0.5) / (n + 0.5))),
+        "without_idf": bm25_by(lambda N, n: 1.0),
+        "idf_of_tf_idf": bm25_by(lambda N, n: math.log(N / max(n, 1))),
+        "idf_upside_down": bm25_by(lambda N, n: math.log(1 + (n + 0.5) / (N - n + 0.5))),
+        "not_flattened": bm25_by(flattened=lambda tf, k: tf),
+        "without_length": lambda question, passages, k1, b: my_bm25(question, passages, k1, 0.0),
+        "b_exchanged": lambda question, passages, k1, b: my_bm25(question, passages, k1, 1 - b),
+        "words_counted_once": lambda question, *more: my_bm25(list(dict.fromkeys(question)), *more),
+    },
 )
 
 
@@ -139,11 +125,25 @@ def of_length_one(given):
 about = partial(Case, tolerance=1e-4)  # an answer that adds a millionth to a length, against 0 / 0, is right
 
 
+def best_of(scores, k):
+    best = scores.topk(k, dim=1)
+    return best.indices, best.values
+
+
+def passages_not_normalised(asked, known, k):
+    return best_of(F.normalize(asked, dim=-1) @ known.T, k)
+
+
+def over_the_batch(asked, known, k):
+    return best_of(F.normalize(asked, dim=0) @ F.normalize(known, dim=0).T, k)
+
+
+def distances(asked, known, k):
+    return best_of(-torch.cdist(F.normalize(asked, dim=-1), F.normalize(known, dim=-1)), k)
+
+
 DENSE = Exercise(
-    lesson=LESSON,
-    title="Dense search",
     solution=my_dense_search,
-    returns="indices int64 (M, k) and cosines (M, k) of the k nearest, a pair",
     cases=(
         about(
             vectors,
@@ -162,40 +162,15 @@ DENSE = Exercise(
         about(vectors, NO_GRADIENT, ask=pulled),
         about(lambda: vectors(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Scale every vector to length 1: F.normalize(x, dim=-1). Then the dot product of two vectors is their cosine.",
-        "asked @ known.T has a row for each question and a column for each passage, (M, N).",
-        "cosines.topk(k, dim=1) gives the k largest of each row, the largest first.",
-        "It has .values and .indices: return the indices, then the cosines.",
-    ),
-    mistakes=slips("""
-        asked, known = F.normalize(asked, dim=-1), F.normalize(known, dim=-1) -> pass
-            Your vectors keep their length, so a long one wins whatever its direction. Normalise both.
-        F.normalize(known, dim=-1) -> known
-            The vectors of your passages keep their length, so a long one wins whatever its direction. Normalise them too.
-        F.normalize(asked, dim=-1), F -> asked, F
-            The vectors of your questions keep their length. The order is right, but the numbers are not cosines.
-        F.normalize(asked, dim=-1), F.normalize(known, dim=-1) -> F.normalize(asked, dim=0), F.normalize(known, dim=0)
-            You normalise over the batch. Scale each vector, which is a row, to length 1: dim=-1.
-        F.normalize(asked, dim=-1), F.normalize(known, dim=-1) -> asked.softmax(-1), known.softmax(-1)
-            A softmax does not keep the direction: numbers below 0 become positive. Divide by the length.
-        cosines = asked @ known.T -> cosines = -torch.cdist(asked, known)
-            Those are distances. For vectors of length 1 the order is the same, but the exercise asks for cosines.
-        cosines.topk(k, dim=1) -> cosines.topk(k, dim=1, largest=False)
-            You take the k passages that are farthest away. The largest cosine is the nearest.
-        cosines.topk(k, dim=1) -> cosines.topk(k, dim=1).__class__(cosines.topk(k, dim=1)[0].flip(1), cosines.topk(k, dim=1)[1].flip(1))
-            You return the nearest last. Return it first.
-        cosines.topk(k, dim=1) -> cosines.abs().topk(k, dim=1)
-            You ignore the sign, but a passage that points the other way is the farthest away.
-        best.indices, best.values -> best.values, best.indices
-            You return the cosines first. The indices come first.
-        best.indices, best.values -> best.indices, best.values.softmax(dim=1)
-            Those are weights. Return the cosines themselves.
-        best = cosines.topk(k, dim=1) -> best = cosines.T.topk(k, dim=1)
-            You find the nearest questions of each passage. Find the nearest passages of each question.
-        return best.indices, best.values -> return best.indices
-            You return only the indices. Return their cosines too, as a pair.
-    """),  # noqa: E501
+    mistakes={
+        "not_normalised": lambda asked, known, k: best_of(asked @ known.T, k),
+        "passages_not_normalised": passages_not_normalised,
+        "over_the_batch": over_the_batch,
+        "distances": distances,
+        "nearest_last": lambda *given: tuple(part.flip(1) for part in my_dense_search(*given)),
+        "cosines_first": lambda *given: my_dense_search(*given)[::-1],
+        "indices_only": lambda *given: my_dense_search(*given)[0],
+    },
 )
 
 EXERCISES = [BM25, DENSE]

@@ -6,7 +6,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import OVERFLOW, Case, first_step, narrowed, on, tensors, without
-from course_lib.exercises.slips import slips
 from course_lib.recurrent.rnn import unroll
 
 
@@ -15,9 +14,7 @@ def my_step(x, h, w_x, w_h, b):
 
 
 STEP = Exercise(
-    title="The step",
     solution=my_step,
-    returns="the new state, (B, H)",
     cases=on(
         "B D, B H, D H, H H, H",
         narrowed(
@@ -29,21 +26,15 @@ STEP = Exercise(
             otherwise="Without a bias you are right; add b inside the tanh, once.",
         ),
     ),
-    hints=(
-        "Three terms go into the tanh: what comes in, what is remembered, and a constant.",
-        "Shapes decide the order: x is (B, D) and w_x is (D, H), so the product is x @ w_x.",
-        "return torch.tanh(x @ w_x + ... + b); the missing term has h and w_h.",
-    ),
-    mistakes=slips("""
-        torch.tanh( -> (  # You return the sum itself: tanh is missing around it.
-        torch.tanh -> torch.sigmoid  # You squash with sigmoid. This step has a tanh: a state may be negative.
-        x @ w_x + h @ w_h -> x @ w_x
-            The old state h changes nothing in your step: the term h w_h is missing, so nothing is remembered.
-        x @ w_x + h @ w_h -> h @ w_h  # The input x changes nothing in your step: the term x w_x is missing.
-        h @ w_h + b -> h @ w_h  # The bias b is missing.
-        h @ w_h + b) -> h @ w_h) + b  # You add b outside the tanh. It belongs inside, with the two products.
-        h @ w_h -> h @ w_h.T  # You multiply h by w_h transposed. Here states are rows, so it is h @ w_h.
-    """),
+    mistakes={
+        "without_tanh": lambda x, h, w_x, w_h, b: x @ w_x + h @ w_h + b,
+        "sigmoid": lambda x, h, w_x, w_h, b: torch.sigmoid(x @ w_x + h @ w_h + b),
+        "without_state": lambda x, h, w_x, w_h, b: torch.tanh(x @ w_x + b),
+        "without_input": lambda x, h, w_x, w_h, b: torch.tanh(h @ w_h + b),
+        "without_bias": lambda x, h, w_x, w_h, b: torch.tanh(x @ w_x + h @ w_h),
+        "bias_outside": lambda x, h, w_x, w_h, b: torch.tanh(x @ w_x + h @ w_h) + b,
+        "transposed": lambda x, h, w_x, w_h, b: torch.tanh(x @ w_x + h @ w_h.T + b),
+    },
 )
 
 
@@ -58,10 +49,28 @@ def my_bptt(x, h0, w_x, w_h, b, grad_hs):
     return grad_w_h
 
 
+def backward(slope=lambda h: 1 - h**2, read=lambda before, hs: before, back=lambda da, w_h, later: da @ w_h.T):
+    """A wrong answer to `my_bptt`: the walk back through time with a part replaced."""
+
+    def bptt(x, h0, w_x, w_h, b, grad_hs):
+        hs = unroll(x, h0, w_x, w_h, b)
+        states = read(torch.cat([h0[:, None], hs[:, :-1]], dim=1), hs)
+        grad_w_h, later = torch.zeros_like(w_h), torch.zeros_like(h0)
+        for t in reversed(range(x.shape[1])):
+            da = (grad_hs[:, t] + later) * slope(hs[:, t])
+            grad_w_h = grad_w_h + states[:, t].T @ da
+            later = back(da, w_h, later)
+        return grad_w_h
+
+    return bptt
+
+
+def last_loss_only(x, h0, w_x, w_h, b, grad_hs):
+    return my_bptt(x, h0, w_x, w_h, b, torch.cat([0 * grad_hs[:, :-1], grad_hs[:, -1:]], dim=1))
+
+
 BPTT = Exercise(
-    title="Back-propagation through time",
     solution=my_bptt,
-    returns="the gradient of w_h, (H, H)",
     cases=on(
         "B T D, B H, D H, H H, H, B T H",
         narrowed(
@@ -70,32 +79,16 @@ BPTT = Exercise(
         ),
         plain=True,
     ),
-    hints=(
-        "Walk from the last step to the first and carry what later steps send back.",
-        "At step t: da_t = (grad_hs[:, t] + from_later) * (1 - h_t ** 2).",
-        "Step t adds h_{t-1}.T @ da_t to the gradient of w_h, and sends da_t @ w_h.T to step t - 1.",
-    ),
-    mistakes=slips("""
-        da @ w_h.T -> da @ w_h  # On the way back the signal goes through w_h transposed: da_t @ w_h.T.
-        * (1 - hs[:, t] ** 2) -> * 1  # The derivative of tanh is missing: multiply by 1 - h_t ** 2 before you go on.
-        1 - hs[:, t] ** 2 -> 1 - hs[:, t]  # tanh's slope is 1 - h_t ** 2; the square is missing.
-        before[:, t].T -> hs[:, t].T
-            Step t read the state *before* it: its share is h_{t-1}.T @ da_t, not h_t.T @ da_t.
-        h0[:, None], hs -> hs[:, -1:], hs  # At t = 0, hs[:, t - 1] is the *last* state. Before the first step comes h0.
-        from_later = da @ w_h.T -> pass
-            Nothing comes back from later steps: pass da_t @ w_h.T on to step t - 1.
-        from_later = da @ -> from_later = from_later + da @
-            from_later grows by +=. What reaches step t - 1 is da_t @ w_h.T alone: da_t holds the rest.
-        grad_w_h = grad_w_h + before -> grad_w_h = before
-            Only one step's share is left. The steps share w_h, so their shares add up: use +=.
-        (grad_hs[:, t] + from_later) -> (grad_hs[:, t] * (t == x.shape[1] - 1) + from_later)
-            Only the last step's loss counts in your answer: add grad_hs[:, t] at every step.
-        reversed(range(x.shape[1])) -> range(x.shape[1])
-            You walk from the first step to the last. Signals come from later: reversed(range(T)).
-        return grad_w_h -> return grad_w_h / x.shape[1]  # You average over the steps. The shares of all steps add up.
-        return grad_w_h -> return grad_w_h.T
-            Your gradient is transposed: the rows of w_h belong to the old state, so it is h_{t-1}.T @ da_t.
-    """),
+    mistakes={
+        "not_transposed": backward(back=lambda da, w_h, later: da @ w_h),
+        "without_slope": backward(slope=lambda h: 1),
+        "slope_without_square": backward(slope=lambda h: 1 - h),
+        "state_after": backward(read=lambda before, hs: hs),
+        "first_reads_last": backward(read=lambda before, hs: hs.roll(1, dims=1)),
+        "nothing_from_later": backward(back=lambda da, w_h, later: torch.zeros_like(later)),
+        "summed_twice": backward(back=lambda da, w_h, later: later + da @ w_h.T),
+        "last_loss_only": last_loss_only,
+    },
 )
 
 
@@ -107,10 +100,21 @@ def my_truncated(grad_hs, hs, w_h, chunk):
     return da
 
 
+def cutting(cut):
+    """A wrong answer to `my_truncated`: the signal is cut before step t - 1 where cut(t, chunk, T) says so."""
+
+    def truncated(grad_hs, hs, w_h, chunk):
+        da, later = torch.zeros_like(hs), torch.zeros_like(hs[:, 0])
+        for t in reversed(range(hs.shape[1])):
+            da[:, t] = (grad_hs[:, t] + later) * (1 - hs[:, t] ** 2)
+            later = torch.zeros_like(later) if cut(t, chunk, hs.shape[1]) else da[:, t] @ w_h.T
+        return da
+
+    return truncated
+
+
 TRUNCATED = Exercise(
-    title="Truncation",
     solution=my_truncated,
-    returns="da for every step, of the shape of hs, (B, T, H)",
     cases=(
         *on(  # ten steps are no multiple of four: counting from the wrong end shows
             "B T H, B T H, H H",
@@ -125,27 +129,16 @@ TRUNCATED = Exercise(
         Case(tensors("B T H, B T H, H H", 1), "With chunk = 1 nothing comes from a later step: every step is a chunk."),
         Case(tensors("B T H, B T H, H H", 99), "One chunk of 99 holds the whole text: nothing is cut."),
     ),
-    hints=(
-        "Start from back-propagation through time without cuts; only what is passed back changes.",
-        "Chunks begin at t = 0, chunk, 2 chunk, ...; from such a step nothing goes to the step before.",
-        "After da_t is known: from_later = da_t @ w_h.T, or zeros where t % chunk == 0.",
-    ),
-    mistakes=slips("""
-        if t % chunk -> if True  # You never cut: the signal must stop where a chunk begins, at t = chunk, 2 chunk, ...
-        t % chunk -> (t + 1) % chunk
-            You cut one step too early: nothing may leave the *first* step of a chunk (t = 0, chunk, 2 chunk, ...).
-        t % chunk -> (t - 1) % chunk
-            You cut one step too late: clear from_later *after* da_t is known, not before.
-        t % chunk -> (hs.shape[1] - t) % chunk
-            You count the chunks from the end. Count from the start: the cuts are at t = chunk, 2 chunk, ...
-        if t % chunk -> if t != chunk  # Only the first cut is there: cut at every t that `chunk` divides.
-        if t % chunk -> if False  # You cut at every step: nothing is learned over time. Cut where a chunk begins.
-        grad_hs[:, t] + from_later -> grad_hs[:, t] * ((t + 1) % chunk != 0) + from_later
-            The last step of each chunk lost its own grad_hs. Cut what comes from later, not the step's own loss.
-        t % chunk -> t % 4  # You cut every 4 steps whatever `chunk` is: use the argument.
-        w_h.T -> w_h  # On the way back the signal goes through w_h transposed: da_t @ w_h.T.
-        * (1 - hs[:, t] ** 2) -> * 1  # The derivative of tanh is missing: multiply by 1 - h_t ** 2.
-    """),
+    mistakes={
+        "never_cut": cutting(lambda t, chunk, T: False),
+        "cut_early": cutting(lambda t, chunk, T: (t + 1) % chunk == 0),
+        "cut_late": cutting(lambda t, chunk, T: (t - 1) % chunk == 0),
+        "counted_from_end": cutting(lambda t, chunk, T: (T - t) % chunk == 0),
+        "first_cut_only": cutting(lambda t, chunk, T: t == chunk),
+        "always_cut": cutting(lambda t, chunk, T: True),
+        "always_4": cutting(lambda t, chunk, T: t % 4 == 0),
+        "not_transposed": lambda grad_hs, hs, w_h, chunk: my_truncated(grad_hs, hs, w_h.T, chunk),
+    },
 )
 
 
@@ -155,10 +148,23 @@ def my_probabilities(logits, temperature):
     return weights / weights.sum(dim=-1, keepdim=True)
 
 
+def overflowing(logits, temperature):
+    powers = torch.exp(logits / temperature)
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+def one_sum(logits, temperature):
+    powers = torch.exp(logits / temperature)
+    return powers / powers.sum()
+
+
+def one_maximum(logits, temperature):
+    powers = torch.exp((logits - logits.max()) / temperature)
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
 PROBABILITIES = Exercise(
-    title="Temperature",
     solution=my_probabilities,
-    returns="one probability a symbol, of the shape of logits, (B, V)",
     cases=(
         *on(
             "B V",
@@ -174,31 +180,16 @@ PROBABILITIES = Exercise(
         Case(lambda: (torch.tensor([[0.0, 1.0], [-3e3, -2e3]]), 1.0), "Rows that lie far apart come out wrong."),
         Case(lambda: (torch.tensor([[300.0, 100.0, 299.0], [-300.0, -301.0, -500.0]]), 2.0), OVERFLOW),
     ),
-    hints=(
-        "A low temperature makes differences between logits larger.",
-        "Divide the logits by the temperature, then take the softmax over the last dimension.",
-        "exp overflows for large numbers: subtract each row's maximum before exp. It cancels.",
-    ),
-    mistakes=slips("""
-        .values) / temperature -> .values)  # The temperature changes nothing in your answer.
-        / temperature -> * temperature
-            You multiply by the temperature. Divide: a low temperature must make the likely symbol likelier.
-        .values) / temperature -> .values)
-        .sum(dim=-1, keepdim=True) -> .sum(dim=-1, keepdim=True) / temperature
-            You divide the probabilities, so that they no longer sum to 1. Divide the logits, before softmax.
-        dim=-1 -> dim=0  # The columns sum to 1, not the rows: the symbols lie along the last dimension.
-        - logits.max(dim=-1, keepdim=True).values -> - 0
-        weights.sum(dim=-1, keepdim=True) -> weights.sum()
-            All rows together sum to 1. Every row is a distribution of its own: sum over the last dimension.
-        return weights / weights.sum(dim=-1, keepdim=True) -> return torch.log_softmax(scaled, -1)
-            These are logarithms of probabilities: leave out the log.
-        - logits.max(dim=-1, keepdim=True).values -> - 0
-            Large logits overflow exp. Subtract each row's largest logit first; it cancels in the fraction.
-        (logits - logits.max(dim=-1, keepdim=True).values) -> logits.clamp(-30, 30)
-            Large logits give no error and a wrong answer. Do not cut them off: subtract each row's largest first.
-        logits.max(dim=-1, keepdim=True).values -> logits.max()
-            You subtract one number from all rows, and in a row of small logits exp vanishes: each row needs its own.
-    """),
+    mistakes={
+        "without_temperature": lambda logits, temperature: torch.softmax(logits, -1),
+        "multiplied": lambda logits, temperature: torch.softmax(logits * temperature, -1),
+        "divided_afterwards": lambda logits, temperature: torch.softmax(logits, -1) / temperature,
+        "columns": lambda logits, temperature: torch.softmax(logits / temperature, 0),
+        "one_sum": one_sum,
+        "logarithms": lambda logits, temperature: torch.log_softmax(logits / temperature, -1),
+        "overflowing": overflowing,
+        "one_maximum": one_maximum,
+    },
 )
 
 
@@ -212,10 +203,18 @@ def gradients(first=1.0, second=3.0):
     return [first * torch.randn(4, 3).double(), second * torch.randn(5).double()], 2.0  # 1 would hide some mistakes
 
 
+def scaled_by(factor):
+    """A wrong answer to `my_clip`: all gradients times factor(their norm, max_norm)."""
+
+    def clip(grads, max_norm):
+        scale = factor(math.sqrt(sum(float((g**2).sum()) for g in grads)), max_norm)
+        return [g * scale for g in grads]
+
+    return clip
+
+
 CLIP = Exercise(
-    title="Clipping",
     solution=my_clip,
-    returns="a list with one gradient for each that came in, of its shape",
     cases=(
         Case(gradients, "All gradients together must have norm max_norm = 2 and keep their direction. Yours do not."),
         Case(lambda: gradients(1e-3, 1e-3), "A short gradient must stay as it is. Clipping only ever shortens."),
@@ -225,30 +224,15 @@ CLIP = Exercise(
         Case(lambda: ([torch.tensor([3.0, -4.0])], 5.0), "A gradient of length max_norm, here 5, stays as it is."),
         Case(lambda: ([torch.tensor([3.0, -4.0])], 7.0), "With max_norm = 7, [3, -4] has length 5 and stays as it is."),
     ),
-    hints=(
-        "One number decides: the length of all gradients together, as if they were one long vector.",
-        "norm = sqrt(sum of all squared entries of all tensors); the common factor is max_norm / norm.",
-        "Use the factor only where it shortens: min(1, max_norm / norm), and beware of norm = 0.",
-    ),
-    mistakes=slips("""
-        g * scale for -> g * min(1.0, max_norm / float(g.norm())) for
-            You clip each tensor on its own, which turns the direction. Use one norm, over all of them together.
-        g * scale for -> g.clamp(-max_norm, max_norm) for
-            You clip single entries, which turns the direction. Scale all of them by one common factor.
-        g * scale for -> g for
-            The gradients come back as they were. Together they are longer than max_norm, so scale them down.
-        math.sqrt( -> float(  # You divide by the squared norm: the square root is missing.
-        max_norm / norm -> 1 / norm  # You scale to length 1, not to max_norm: the factor is max_norm / norm.
-        min(1.0, max_norm / norm) -> norm / max_norm  # Your factor is upside down: it is max_norm / norm.
-        (g**2).sum()) -> g.norm())
-        math.sqrt( -> float(  # You add the norms. Add the squares of all entries, then take one root.
-        math.sqrt(sum( -> max(list(
-        (g**2).sum()) -> g.norm())
-            You use the longest tensor's norm. Use one norm, over all of them together.
-        min(1.0, max_norm / norm) -> max_norm / norm
-            A short gradient must stay as it is: you lengthen it. Clipping only ever shortens.
-        if norm > 0 else 1.0 -> if True else 1.0  # All gradients may be zero: do not divide by a norm of 0.
-    """),
+    mistakes={
+        "each_on_its_own": lambda grads, max_norm: [g * min(1.0, max_norm / float(g.norm())) for g in grads],
+        "entries_clamped": lambda grads, max_norm: [g.clamp(-max_norm, max_norm) for g in grads],
+        "squared_norm": scaled_by(lambda norm, max_norm: min(1.0, max_norm / max(norm**2, 1e-300))),
+        "to_length_1": scaled_by(lambda norm, max_norm: min(1.0, 1 / max(norm, 1e-300))),
+        "upside_down": scaled_by(lambda norm, max_norm: norm / max_norm if norm > 0 else 1.0),
+        "lengthened": scaled_by(lambda norm, max_norm: max_norm / norm if norm > 0 else 1.0),
+        "zero_norm": scaled_by(lambda norm, max_norm: min(1.0, max_norm / norm)),
+    },
 )
 
 EXERCISES = [STEP, BPTT, CLIP, TRUNCATED, PROBABILITIES]

@@ -5,9 +5,6 @@ import torch
 from course_lib.exercises import Exercise
 from course_lib.exercises.compare import misfit
 from course_lib.exercises.probes import Case
-from course_lib.exercises.slips import slips
-
-LESSON = "rnn_bptt"
 
 
 def broken_streams(ids, batch, chunk):
@@ -46,11 +43,24 @@ def continued(answer, ids, batch, chunk):
     return right if in_order and len(x.unique()) == x.numel() else pairs
 
 
+def cut_by(cut):
+    """A wrong answer to `mended_streams`: x and y are cut(ids, batch, chunk, n)."""
+
+    def streams(ids, batch, chunk):
+        n = (len(ids) - 1) // (batch * chunk)
+        used = n * batch * chunk
+        return list(zip(cut(ids[:used], batch, chunk, n), cut(ids[1 : used + 1], batch, chunk, n), strict=True))
+
+    return streams
+
+
+def y_not_cut_alike(ids, batch, chunk):
+    both = zip(mended_streams(ids, batch, chunk), broken_streams(ids, batch, chunk), strict=True)
+    return [(x, y) for (x, _), (_, y) in both]
+
+
 STREAMS = Exercise(
-    lesson=LESSON,
-    title="Mend: chunks that do not go on",
     solution=mended_streams,
-    returns="a list of pairs (x, y), each (batch, chunk)",
     cases=(
         Case(
             text(67, 3, 4),
@@ -71,35 +81,13 @@ STREAMS = Exercise(
         Case(text(29, 1, 5), "With a single row it is wrong: its chunks are the text, in order.", continued),
     ),
     stub=broken_streams,
-    hints=(
-        "Take ids = torch.arange(25), batch = 2 and chunk = 3, and print the first two pairs. Where does row 0 go on?",
-        "The state that is carried over belongs to a row. So a row must be one stretch of the text, cut into n chunks.",
-        "view(batch, n, chunk) gives each row its own stretch. Then swap two dimensions, to have chunk after chunk.",
-    ),
-    mistakes=slips("""
-        .view(batch, n, chunk).transpose(0, 1) -> .view(n, batch, chunk)
-            The bug is still there: row 0 of the second chunk goes on behind the *last* row of the first chunk. Its
-            state comes from another part of the text.
-        y = ids[1 : used + 1].view(batch, n, chunk).transpose(0, 1) -> y = ids[1 : used + 1].view(n, batch, chunk)
-            x goes on as it should, and y does not: it must be cut like x.
-        .transpose(0, 1) -> [:]
-            The rows are cut well, but you hand out row after row. Hand out the first chunk of every row, then the next.
-        ids[1 : used + 1] -> ids[:used]
-            y is x itself, so a model that repeats what it reads is always right. y is one character later.
-        ids[1 : used + 1] -> torch.cat([ids[:1], ids[: used - 1]])
-            y is x one character *earlier*: the model is asked for what it has just read.
-        ids[1 : used + 1] -> ids[:used].roll(-1)
-            The last target is the first character of the text: roll puts at the end what it takes from the start.
-        .view(batch, n, chunk).transpose(0, 1) -> .view(n, chunk, batch).transpose(1, 2)
-            Neighbours in your rows are `batch` characters apart in the text. A row reads on, character by character.
-        .view(batch, n, chunk).transpose(0, 1) -> .view(batch, chunk, n).permute(2, 0, 1)
-            Neighbours in your rows are n characters apart in the text. A row reads on, character by character.
-        return list(zip(x, y, strict=True)) -> return [(x, y)]
-            You return one pair with all chunks in it. Give one pair for each chunk.
-        return list(zip(x, y, strict=True)) -> return list(zip(x, y, strict=True))[:-1]
-            The last chunk is lost: it is as good as the others.
-        (len(ids) - 1) // (batch * chunk) -> len(ids) // (batch * chunk)
-            The last character has nothing behind it: only len(ids) - 1 characters can be read.
-    """),
+    mistakes={
+        "bug_still_there": broken_streams,
+        "y_not_cut_alike": y_not_cut_alike,
+        "row_after_row": cut_by(lambda part, batch, chunk, n: part.view(batch, n, chunk)),
+        "y_is_x": lambda ids, batch, chunk: [(x, x) for x, _ in mended_streams(ids, batch, chunk)],
+        "columns_read": cut_by(lambda part, batch, chunk, n: part.view(n, chunk, batch).transpose(1, 2)),
+        "last_chunk_lost": lambda ids, batch, chunk: mended_streams(ids, batch, chunk)[:-1],
+    },
 )
 EXERCISES = [STREAMS]

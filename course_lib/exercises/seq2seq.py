@@ -1,10 +1,10 @@
 """Lesson 03, what training needs: the shifted target and the masked loss. Searching is in `seq2seq_search.py`."""
 
 import torch
+import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OVERFLOW, SINGLE, Case, pulled, single
-from course_lib.exercises.slips import slips
 
 
 def my_shifted_target(target, padding):
@@ -21,42 +21,27 @@ def targets(padding=0, start=1, end=2):
     return target, padding
 
 
+def along_batch(target, padding):
+    return target[:-1].masked_fill(target[1:] == padding, padding), target[1:]
+
+
+def padding_is_0(target, padding):
+    return target[:, :-1].masked_fill(target[:, 1:] == 0, padding), target[:, 1:]
+
+
 SHIFT = Exercise(
-    title="The shifted target",
     solution=my_shifted_target,
-    returns="two integer tensors, (B, T) each: what the decoder reads, and what it should write",
     cases=(
         Case(targets, "Print both next to the table above: each target stands one position before it is read."),
         Case(lambda: targets(2, 9, 0), "With other ids for padding, start and end it is wrong: use `padding`."),
     ),
-    hints=(
-        "The decoder writes everything except the first column: target[:, 1:].",
-        "It reads everything except the last column, target[:, :-1]; but short rows then still contain the end.",
-        "Where it should write padding, it reads padding: masked_fill(target_out == padding, padding).",
-    ),
-    mistakes=slips("""
-        .masked_fill(target_out == padding, padding) -> .clone()
-            Your decoder reads the end of short sentences. Where nothing is left to write, it should read padding.
-        return target_in, target_out -> return target_out, target_in
-            You return them in the wrong order: first what the decoder reads, then what it writes.
-        target_out = target[:, 1:] -> target_out = target[:, :-1]
-            You have not shifted anything: the model would learn to copy what it reads. Use target[:, 1:].
-        target[:, 1:] -> target[1:]
-        target[:, :-1] -> target[:-1]
-            You shift along the batch, from one sentence to the next. Time is the second dimension: target[:, 1:].
-        target[:, 1:] -> target.roll(-1, dims=1)
-        target[:, :-1] -> target
-            Your rows are as wide as before, and roll() brings the start round to the end. T + 1 columns must become T.
-        return target_in, target_out -> return target_in[:, :-1], target_out[:, :-1]
-            You cut off one column too many: the longest sentence loses its end, so nothing teaches it to stop.
-        target_out == padding -> target_out == 0  # You assume that padding is 0: use the argument `padding`.
-        target_out == padding -> target[:, :-1] == 2
-            You look for the end by the id 2. Look for `padding` in what is written instead.
-        target_out == padding -> target_out != padding
-            Your mask is inverted: it covers the words. Fill the positions where padding is to be written.
-        return target_in, target_out -> return target_in[:, 1:], target_out[:, 1:]
-            Your decoder does not read the start, so nothing teaches it the first word: keep the first column.
-    """),
+    mistakes={
+        "end_is_read": lambda target, padding: (target[:, :-1], target[:, 1:]),
+        "exchanged": lambda target, padding: my_shifted_target(target, padding)[::-1],
+        "not_shifted": lambda target, padding: (target[:, :-1], target[:, :-1]),
+        "along_batch": along_batch,
+        "padding_is_0": padding_is_0,
+    },
 )
 
 
@@ -81,10 +66,21 @@ def zeros():
     return logits, target, padding
 
 
+def mean_of_sentences(logits, target, padding):
+    loss = F.cross_entropy(logits.mT, target, ignore_index=padding, reduction="none")  # (B, T)
+    return (loss.sum(1) / (target != padding).sum(1)).mean()
+
+
+def summed(logits, target, padding):
+    return F.cross_entropy(logits.mT, target, ignore_index=padding, reduction="sum")
+
+
+def raw_logits(logits, target, padding):
+    return -logits.gather(-1, target[..., None])[..., 0][target != padding].mean()
+
+
 LOSS = Exercise(
-    title="The masked loss",
     solution=my_masked_loss,
-    returns="one number, a tensor without dimensions: the mean over all real tokens of the batch",
     cases=(
         Case(batch, "The loss is the mean of -log softmax(logits)[target] over real tokens. Which ones do you count?"),
         Case(lambda: batch(padding=0), "When the padding has the id 0 your answer is wrong: compare with `padding`."),
@@ -94,28 +90,15 @@ LOSS = Exercise(
         Case(single(batch), SINGLE),
         Case(single(lambda: batch(scale=300.0)), OVERFLOW),
     ),
-    hints=(
-        "You need the probability of the correct token: log_softmax over the vocabulary, then pick one of V.",
-        "log_p.gather(-1, target_out[..., None])[..., 0] picks it; the result is (B, T).",
-        "With real = target_out != padding, log_p[real] is a flat list of what counts. Return minus its mean.",
-    ),
-    mistakes=slips("""
-        log_p[real] -> log_p  # You count padding: average over real tokens only.
-        log_p[real].mean() -> (log_p * real).mean()  # You divide by B * T: divide by the number of real tokens.
-        log_p[real].mean() -> log_p[real].sum()  # This is the sum: divide it by the number of real tokens.
-        log_p[real].mean() -> ((log_p * real).sum(1) / real.sum(1)).mean()
-            You average each sentence, then the sentences, so tokens of short sentences weigh more than others.
-        return -log_p -> return log_p  # The sign is wrong: a loss is minus the mean log-probability.
-        torch.log_softmax(logits, dim=-1) -> torch.log2(torch.softmax(logits, dim=-1))
-            Your logarithm has base 2, so your loss is in bits. For nats, use the natural logarithm.
-        return -log_p[real].mean() -> return (-log_p[real].mean()).exp()  # This is the perplexity: leave out exp.
-        torch.log_softmax(logits, dim=-1) -> logits  # You use the raw logits: log_softmax is missing.
-        dim=-1 -> dim=1  # Your softmax runs over time: the vocabulary is the last dimension.
-        != padding -> == padding  # You average over the padding: invert the mask.
-        != padding -> != 6  # You assume that padding is 6: compare with `padding`.
-        log_p[real].mean() -> log_p.masked_fill(~real, float("-inf")).mean()
-            Leave padding out of the mean instead of making it infinite: pick the real tokens, log_p[real].
-    """),
+    mistakes={
+        "padding_counted": lambda logits, target, padding: F.cross_entropy(logits.mT, target),
+        "divided_by_all": lambda logits, target, padding: summed(logits, target, padding) / target.numel(),
+        "summed": summed,
+        "mean_of_sentences": mean_of_sentences,
+        "wrong_sign": lambda logits, target, padding: -my_masked_loss(logits, target, padding),
+        "raw_logits": raw_logits,
+        "perplexity": lambda logits, target, padding: my_masked_loss(logits, target, padding).exp(),
+    },
 )
 
 

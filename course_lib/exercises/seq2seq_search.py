@@ -4,10 +4,7 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case
-from course_lib.exercises.slips import slips
 from course_lib.exercises.toys import END, START, Toy, all_written, toys, tree
-
-LESSON = "seq2seq"
 
 
 def my_greedy(step, state, start, end, max_len):
@@ -21,11 +18,13 @@ def my_greedy(step, state, start, end, max_len):
     return tokens
 
 
+def end_written(step, state, start, end, n):
+    tokens = my_greedy(step, state, start, end, n)
+    return tokens + [end] * (len(tokens) < n)
+
+
 GREEDY = Exercise(
-    lesson=LESSON,
-    title="Greedy search",
     solution=my_greedy,
-    returns="a list of token ids",
     cases=(
         Case(  # some end early, some never, and some do write the start: breaking on it stops at once
             lambda: (toys(12) + toys(4, end=-9.0) + toys(8, end=-9.0, start=3.0), 6),
@@ -38,27 +37,16 @@ GREEDY = Exercise(
             all_written,
         ),
     ),
-    hints=(
-        "Two things pass from step to step: the token that was written last, and the state.",
-        "Call log_p, state = step(token, state), then set token = int(log_p.argmax()).",
-        "Stop when the token is the end, before you append it, or after max_len steps.",
-    ),
-    mistakes=slips("""
-        return tokens -> return tokens + [end] * (token == end)
-            Your sentence contains the end: stop before you append it.
-        tokens, token = [] -> tokens, token = [start]
-            Your sentence contains the start: it is read, not written.
-        token == end -> token is None  # You never stop at the end: break when the chosen token is `end`.
-        token == end -> token == start  # You break on the start, so you never stop at the end: compare with `end`.
-        step(token, state) -> step(start, state)  # You read the start at every step: read the last token instead.
-        log_p, state = -> log_p, _ =  # Your state never changes: pass on the one that `step` returns.
-        log_p.argmax() -> log_p.max()
-            You take max(), the highest log-probability itself. The token is its index, argmax().
-        range(max_len) -> range(max_len + 1)
-            You write one token too many if no end comes: take `max_len` steps, no more.
-        range(max_len) -> range(max_len - 1)
-            You stop one step too early if no end comes: take `max_len` steps; the start is not a step.
-    """),
+    mistakes={
+        "end_written": end_written,
+        "start_written": lambda step, state, start, end, n: [start, *my_greedy(step, state, start, end, n)],
+        "never_stops": lambda step, state, start, end, n: my_greedy(step, state, start, None, n),
+        "stops_at_start": lambda step, state, start, end, n: my_greedy(step, state, start, start, n),
+        "reads_start": lambda step, state, start, end, n: my_greedy(lambda _, s: step(start, s), state, start, end, n),
+        "state_stays": lambda step, state, start, end, n: my_greedy(lambda t, _: step(t, state), state, start, end, n),
+        "one_too_many": lambda step, state, start, end, n: my_greedy(step, state, start, end, n + 1),
+        "one_too_few": lambda step, state, start, end, n: my_greedy(step, state, start, end, n - 1),
+    },
 )
 
 
@@ -77,11 +65,28 @@ def my_beam(step, state, start, end, max_len, width):
     return max(beam, key=lambda hypothesis: hypothesis[0])[1]
 
 
+def beam_by(
+    score=lambda before, p: before + p,
+    kept=lambda ended, longer, width: ended + longer[: width - len(ended)],
+    choice=lambda hypothesis: hypothesis[0],
+):
+    """A wrong answer to `my_beam`: another score, other hypotheses kept, or another one chosen in the end."""
+
+    def search(step, state, start, end, max_len, width):
+        beam = [(0.0, [], start, state)]
+        for _ in range(max_len):
+            ended, longer = [one for one in beam if one[2] == end], []
+            for before, tokens, token, old in (one for one in beam if one[2] != end):
+                log_p, new = step(token, old)
+                longer += [(score(before, p), tokens + [i] * (i != end), i, new) for i, p in enumerate(log_p.tolist())]
+            beam = kept(ended, sorted(longer, key=lambda one: -one[0]), width)
+        return max(beam, key=choice)[1]
+
+    return search
+
+
 BEAM = Exercise(
-    lesson=LESSON,
-    title="Beam search",
     solution=my_beam,
-    returns="a list of token ids: the best hypothesis, without start and end",
     seconds=20.0,
     cases=(
         Case(
@@ -97,33 +102,15 @@ BEAM = Exercise(
             all_written,
         ),
     ),
-    hints=(
-        "Keep a list of hypotheses: (sum of log-probabilities, tokens, last token, state).",
-        "In each step every unfinished hypothesis gives V longer ones; sort them by their sums.",
-        "A hypothesis that has ended keeps its slot: the others share the width - len(ended) slots that are left.",
-        "At the end return the tokens of the hypothesis with the largest sum, whether it ended or was cut at max_len.",
-    ),
-    mistakes=slips("""
-        width - len(ended) -> 1 - len(ended)  # `width` changes nothing in your answer: this is greedy search.
-        [i] * (i != end) -> [i]  # Your sentence contains the end: leave it out of what you return.
-        score + p -> p  # You compare only the last token's log-probability: add up those of all tokens.
-        beam = ended + longer[: width - len(ended)] -> beam = longer[:width] or beam
-            You lose the hypotheses that have ended: they keep their slots in the beam.
-        ended + longer[: width - len(ended)] -> sorted(ended + longer, key=lambda h: -h[0])[:width]
-            Hypotheses that ended lose their slots to unfinished ones that only look better so far: they must keep them.
-        longer[: width - len(ended)] -> longer[:width]
-            A hypothesis that has ended still occupies a slot: the others share width - len(ended) slots.
-        step(token, old) -> step(token, beam[0][3])  # All use one state: each needs that of its own hypothesis.
-        hypothesis[0])[1] -> hypothesis[0] / max(1, len(hypothesis[1])))[1]
-            You choose by the mean log-probability per token: choose by the sum.
-        hypothesis[0])[1] -> hypothesis[0] / ((5 + len(hypothesis[1])) / 6) ** 0.6)[1]
-            You choose by log p / lp with alpha = 0.6. Use no length normalisation here: choose by the sum.
-        range(max_len) -> range(max_len - 1)
-            You stop one step too early: take `max_len` steps, and the last one may write the end.
-        range(max_len) -> range(max_len + 1)  # You take one step too many: take `max_len` steps.
-        return max(beam -> return max([h for h in beam if h[2] == end] or beam
-            You return a cut hypothesis only if none has ended. It competes, too: the largest sum wins.
-    """),
+    mistakes={
+        "greedy": lambda *given: my_beam(*given[:-1], 1),
+        "last_token_only": beam_by(score=lambda before, p: p),
+        "ended_lost": beam_by(kept=lambda ended, longer, width: longer[:width] or ended),
+        "ended_compete": beam_by(kept=lambda ended, longer, width: sorted(ended + longer, key=lambda h: -h[0])[:width]),
+        "ended_hold_no_slot": beam_by(kept=lambda ended, longer, width: ended + longer[:width]),
+        "mean_per_token": beam_by(choice=lambda hypothesis: hypothesis[0] / max(1, len(hypothesis[1]))),
+        "one_step_too_few": lambda *given: my_beam(*given[:4], given[4] - 1, given[5]),
+    },
 )
 
 
@@ -169,11 +156,23 @@ def by_tens(evaluate, model, states, references, max_len=8):
     return (evaluate(model.step, states[part], references[part], model.start, model.end, max_len) for part in parts)
 
 
+def hits(written, wanted):
+    return sum(mine == theirs for mine, theirs in zip(written, wanted, strict=False))
+
+
+def scored(share):
+    """A wrong answer to `mended_accuracy`: share(pairs) of what the model itself writes and what is wanted."""
+
+    def accuracy(step, states, references, start, end, max_len):
+        written = [my_greedy(step, state, start, end, max_len) for state in states]
+        ended = [tokens + [end] * (len(tokens) < max_len) for tokens in written]
+        return share(list(zip(ended, ([*reference, end] for reference in references), strict=True)))
+
+    return accuracy
+
+
 LEAK = Exercise(
-    lesson=LESSON,
-    title="Spot the leak in an evaluation",
     solution=mended_accuracy,
-    returns="the share of correct tokens, a number from 0 to 1",
     cases=(
         Case(a_test_set, "Let the model write until its own end, then compare position by position.", by_tens),
         Case(lambda: (*a_test_set(), 2), "With max_len = 2 it is wrong: stop writing after so many tokens.", by_tens),
@@ -181,32 +180,18 @@ LEAK = Exercise(
         Case(lambda: a_test_set(0, 4), "Where start is 0 and end is 4, it is wrong: use the arguments.", by_tens),
     ),
     stub=leaking_accuracy,
-    hints=(
-        "Where does the reference enter the loop? Each of these lines tells the model something.",
-        "`token = wanted` feeds the correct token, even after a wrong one. What will the model read in real use?",
-        "`for wanted in ...` also tells the model how long to write. Let it run to its own end, or for max_len steps.",
-        "First write the whole sentence, then compare it with [*reference, end], position by position.",
-    ),
-    mistakes=slips("""
-        while token != end and len(written) < max_len -> while len(written) < len(wanted)
-        written.append(token) -> written.append(token); token = wanted[len(written) - 1]
-            The leak is still there: the model is told two things that only the reference knows.
-        token != end and len(written) < max_len -> len(written) < max_len
-            One leak is left: you continue after the model has written the end, although its sentence is over.
-        step(token, state) -> step(([start] + wanted + [token] * max_len)[len(written)], state)
-            One leak is left: the model reads the reference's tokens instead of its own.
-        [*reference, end] -> reference  # The end counts as a token: compare with [*reference, end].
-        written.append(token) -> written += [token] * (token != end)  # Append the end too, then stop: it may be right.
-        right += sum( -> right += 1 / len(wanted) * sum(
-        total += len(wanted) -> total += 1  # You average over sentences: count all correct tokens, divide once.
-        len(wanted) -> len(written)  # Divide by the number of the references' tokens, not of those written.
-        sum(mine == theirs for mine, theirs in zip(written, wanted, strict=False)) -> written == wanted
-        len(wanted) -> 1
-            This is exact match, the share of sentences without an error: count the correct tokens.
-        mine == theirs for mine, theirs in zip(written, wanted, strict=False) -> token in wanted for token in written
-            You ask whether a token is anywhere in the reference: compare it with the one at its own position.
-        right / total -> 100 * right / total  # Return a share from 0 to 1, not a percentage.
-    """),
+    mistakes={
+        "leak_still_there": leaking_accuracy,
+        "end_not_counted": scored(
+            lambda pairs: sum(hits(mine, ref[:-1]) for mine, ref in pairs) / sum(len(ref) - 1 for _, ref in pairs)
+        ),
+        "mean_of_sentences": scored(lambda pairs: sum(hits(mine, ref) / len(ref) for mine, ref in pairs) / len(pairs)),
+        "divided_by_written": scored(
+            lambda pairs: sum(hits(mine, ref) for mine, ref in pairs) / sum(len(mine) for mine, _ in pairs)
+        ),
+        "exact_match": scored(lambda pairs: sum(mine == ref for mine, ref in pairs) / len(pairs)),
+        "percentage": lambda *given: 100 * mended_accuracy(*given),
+    },
 )
 
 EXERCISES = [GREEDY, LEAK, BEAM]

@@ -1,14 +1,13 @@
 """Lesson 16, blocks that are used in several layers, replaced words, and a discriminator that sees the answer.
 
-The loss of distillation and quantisation are in `smaller_bert_bits.py`, the questions in
-`smaller_bert_questions.py`. The notebook holds the broken function word for word, under the name of its exercise.
+The loss of distillation and quantisation are in `smaller_bert_bits.py`. The notebook holds the broken function word
+for word, under the name of its exercise.
 """
 
 import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, fresh, pulled, same
-from course_lib.exercises.slips import slips
 
 
 def my_shared_stack(x, blocks, n_layers):
@@ -46,10 +45,19 @@ def which_layer(answer, solution, arguments):
     return "It is right if each block is used once, but not otherwise: blocks[0] serves the first n_layers / G layers."
 
 
+def using(which):
+    """A wrong answer to `my_shared_stack`: layer number `layer` uses block which(layer, G)."""
+
+    def stack(x, blocks, n_layers):
+        for layer in range(n_layers):
+            x = blocks[which(layer, len(blocks))](x)
+        return x
+
+    return stack
+
+
 SHARED_STACK = Exercise(
-    title="Shared blocks",
     solution=my_shared_stack,
-    returns="the output of the last layer, (B, T, D)",
     cases=(
         Case(matrices, which_layer, stacked),
         Case(lambda: matrices(1, 1, 2, 2, 8), OTHER_SIZES, stacked),
@@ -58,48 +66,15 @@ SHARED_STACK = Exercise(
         Case(matrices, NO_GRADIENT, gradients),
         Case(lambda: matrices(dtype=torch.float32), SINGLE, stacked),
     ),
-    hints=(
-        "How many layers use each of the G blocks? What does each layer read?",
-        "Loop over n_layers layers with x = block(x). Which block is that in layer 0, and which in the last layer?",
-        "With six layers and three blocks, the layers use the blocks 0, 0, 1, 1, 2, 2.",
-        "Layer number `layer`, counted from 0, uses blocks[layer * len(blocks) // n_layers].",
-    ),
-    mistakes=slips("""
-        range(n_layers) -> range(0, n_layers, n_layers // len(blocks))
-            You use each block once, so nothing is shared. Use each in n_layers / G layers.
-        layer * len(blocks) // n_layers -> layer % len(blocks)
-            You cycle: 0, 1, 2, 0, 1, 2. The layers of one block are consecutive: 0, 0, 1, 1, 2, 2.
-        layer * len(blocks) // n_layers -> 0
-            You use only the first block. That is right for G = 1, but here there are more.
-        layer * len(blocks) // n_layers -> -1
-            You use only the last block. Each block has its own layers.
-        layer * len(blocks) // n_layers -> -1 - layer * len(blocks) // n_layers
-            You begin with the last block. blocks[0] is next to the embeddings, so it comes first.
-        layer * len(blocks) // n_layers -> layer // len(blocks)
-            You give each block G layers. Give each n_layers / G layers.
-        layer * len(blocks) // n_layers -> round(layer * len(blocks) / n_layers)
-            You round to the nearest block, which gives the blocks unequal numbers of layers. Round down: //.
-        layer * len(blocks) // n_layers -> layer
-            There is no such block: they are numbered from 0 to G - 1. Layer number `layer` uses block
-            layer * G // n_layers.
-        range(n_layers) -> range(n_layers + 1)
-        layer * len(blocks) // n_layers -> min(layer * len(blocks) // n_layers, len(blocks) - 1)
-            You have one layer too many.
-        range(n_layers) -> range(n_layers - 1)
-            You have one layer too few.
-        range(n_layers) -> range(n_layers * len(blocks))
-        layer * len(blocks) // n_layers -> layer // n_layers
-            You use each block n_layers times. All blocks together have n_layers layers.
-        x = blocks -> y = blocks
-        return x -> return y
-            Each of your layers reads the original x, so only the last layer counts. Pass on the output of each layer.
-        x = blocks -> _ = blocks
-            You call the blocks and drop their output. Write x = block(x).
-        x = blocks[layer * len(blocks) // n_layers](x) -> x = sum(block(x) for block in blocks) / len(blocks)
-            You average over all blocks in every layer. A layer uses one block.
-        x = blocks -> x = x + blocks
-            You add x once more. A block already has its residual connections inside.
-    """),
+    mistakes={
+        "each_once": lambda x, blocks, n_layers: my_shared_stack(x, blocks, len(blocks)),
+        "cycled": using(lambda layer, G: layer % G),
+        "first_only": using(lambda layer, G: 0),
+        "last_first": lambda x, blocks, n_layers: my_shared_stack(x, blocks[::-1], n_layers),
+        "g_layers_each": using(lambda layer, G: layer // G),
+        "own_block": using(lambda layer, G: layer),
+        "each_reads_x": lambda x, blocks, n_layers: blocks[-1](x),
+    },
 )
 
 
@@ -132,10 +107,24 @@ def which_of_both(answer, solution, arguments):
     return "The text is right, but the labels at chosen positions are not. Is there another token than before?"
 
 
+def with_labels(labels):
+    """A wrong answer to `my_replace`: the text is right, labels(replaced, chosen) are not."""
+
+    def replace(ids, chosen, drawn):
+        read, replaced = my_replace(ids, chosen, drawn)
+        return read, labels(replaced, chosen)
+
+    return replace
+
+
+def column_by_column(ids, chosen, drawn):
+    read = ids.clone()
+    read.T[chosen.T] = drawn
+    return read, read != ids
+
+
 REPLACE = Exercise(
-    title="Replaced or not",
     solution=my_replace,
-    returns="the text with the sampled tokens, integers (B, T), and what was replaced, booleans (B, T)",
     cases=(
         Case(drawn_pieces, which_of_both),
         Case(lambda: drawn_pieces(1, 1, 1, 0), OTHER_SIZES),
@@ -143,45 +132,16 @@ REPLACE = Exercise(
         Case(lambda: drawn_pieces(2, 4, 8, 3), "It is wrong if every position is chosen."),
         Case(lambda: drawn_pieces(2, 7, 5, 5), "It is wrong if each sample is the original token: all False."),
     ),
-    hints=(
-        "Return two things: the text with the sampled tokens, and where it differs from the original.",
-        "read = ids.clone() is a copy, and read[chosen] are its chosen positions, row by row.",
-        "read[chosen] = drawn puts the sampled tokens there. What has changed?",
-        "read != ids is True where the token differs. Sampling the same token again has changed nothing.",
-    ),
-    mistakes=slips("""
-        return read, read != ids -> return read, chosen.clone()
-            You call every chosen position replaced. If the sample is the original token, the text is unchanged and
-            nobody could tell, so the label is False.
-        read[chosen] = drawn -> read.T[chosen.T] = drawn
-            You insert the samples column by column. They are in the order of ids[chosen]: row by row.
-        return read, read != ids -> return read, read == ids
-            Your labels are True where the text is unchanged. Replaced is the opposite.
-        return read, read != ids -> return read, chosen & (read == ids)
-            You label the positions whose sample is the original token. Those were chosen but not replaced.
-        return read, read != ids -> return read, drawn != ids[chosen]
-            You label only the chosen positions. The discriminator is asked at every position: (B, T).
-        return read, read != ids -> return read, (read != ids).long()
-            Your labels are 0 and 1. The exercise asks for booleans, like every mask in this course.
-        return read, read != ids -> return ids, read != ids
-            You return the original text, in which nothing is replaced.
-        return read, read != ids -> return read != ids, read
-            You swapped the two results. The text comes first.
-        return read, read != ids -> return read
-            You return only the text. Return where it was replaced, too.
-        read[chosen] = drawn -> read[chosen] = drawn.roll(1)
-            Your samples are shifted by one position. The first belongs to the first chosen position.
-        read[chosen] = drawn -> read[chosen] = drawn.flip(0)
-            You insert the samples in reverse order. The first belongs to the first chosen position.
-        read[chosen] = drawn -> read[chosen] = drawn.sort().values
-            You sort the samples. Each belongs to its own position.
-        read[chosen] = drawn -> read[chosen] += drawn
-            You add the id of one token to that of another. The sample replaces the original token.
-        read[chosen] = drawn -> read[chosen] = 0
-            You write token 0 at each chosen position, which is masking. Put the samples there.
-        read[chosen] = drawn -> read[:] = drawn[:1] if len(drawn) else read
-            You write at every position. Where nothing was chosen, the text stays as it is.
-    """),
+    mistakes={
+        "chosen_as_labels": with_labels(lambda replaced, chosen: chosen.clone()),
+        "inverted": with_labels(lambda replaced, chosen: ~replaced),
+        "numbers": with_labels(lambda replaced, chosen: replaced.long()),
+        "column_by_column": column_by_column,
+        "original_text": lambda ids, chosen, drawn: (ids, my_replace(ids, chosen, drawn)[1]),
+        "shifted": lambda ids, chosen, drawn: my_replace(ids, chosen, drawn.roll(1)),
+        "masked": lambda ids, chosen, drawn: my_replace(ids, chosen, 0 * drawn),
+        "text_only": lambda ids, chosen, drawn: my_replace(ids, chosen, drawn)[0],
+    },
 )
 
 
@@ -238,10 +198,17 @@ def which_text(answer, solution, arguments):
     return "It reads what it should. The answers are wrong: they are True where the token differs from `ids`."
 
 
+def smaller_leak(ids, chosen, generator, mask_id):
+    text, replaced = mended_replaced(ids, chosen, generator, mask_id)
+    return torch.where(replaced, text, ids.masked_fill(chosen, mask_id)), replaced
+
+
+def answers_read(ids, chosen, generator, mask_id):
+    return mended_replaced(ids, chosen, lambda read: generator(ids), mask_id)
+
+
 REPLACED = Exercise(
-    title="Find the bug: a discriminator that is right at once",
     solution=mended_replaced,
-    returns="what the discriminator reads, integers (B, T), and what was replaced, booleans (B, T)",
     cases=(
         Case(hidden_places, which_text, batch_of),
         Case(lambda: hidden_places(1, 30), OTHER_SIZES, batch_of),
@@ -254,42 +221,13 @@ REPLACED = Exercise(
         ),
     ),
     stub=broken_replaced,
-    hints=(
-        "On random letters nobody can tell which ones were replaced, but its accuracy is near 1.00. What does it see?",
-        "Print both results side by side. Which token is at the positions where the label is True?",
-        "Two models read here, the generator and the discriminator. Should they read the same text?",
-        "`text` contains the sampled tokens and no [MASK]. This is what the discriminator should read.",
-    ),
-    mistakes=slips("""
-        return text, -> return read,
-            The bug is still there: the discriminator reads [MASK] at every chosen position and can say "replaced"
-            without knowing a word. Accuracy 1.00 after a few steps is a warning: some samples fit as well as the
-            original.
-        return text, -> return torch.where(text != ids, drawn, read),
-            Where the sample is the original token, your text still has [MASK], which gives away "not replaced". That is
-            a smaller leak, but still a leak. There must be no [MASK] at all.
-        return text, -> return torch.where(text != ids, mask_id, ids),
-            You mask what was replaced, so "is it [MASK]?" is the answer everywhere. Put the samples there instead.
-        text != ids -> chosen.clone()
-            You call every chosen position replaced. The same token again is not replaced. (text != read has the same
-            fault.)
-        text != ids -> text == ids
-            Your labels are True where the text is unchanged. That line was right before.
-        text != ids -> chosen & (text == ids)
-            You label the positions where the sample is the original token. Those were not replaced.
-        return text, text != ids -> return ids, text != ids
-            The discriminator reads the original text. Nothing is replaced in it, so there is nothing to find.
-        generator(read) -> generator(ids)
-            Now the generator reads the answers and only has to copy them, so hardly a token is replaced.
-        torch.where(chosen, drawn, ids) -> torch.where(chosen, ids, drawn)
-            You put samples at positions that were not chosen. They belong where chosen is True.
-        return text, -> return torch.where(chosen, generator(read), ids),
-            You let the generator sample twice. The labels belong to one sample, and the text to the other.
-        return text, text != ids -> return text, (text != ids)[chosen]
-            You return labels for the chosen positions only. The discriminator is asked at every position: (B, T).
-        return text, text != ids -> return text, (text != ids).long()
-            Your labels are 0 and 1. The exercise asks for booleans.
-    """),
+    mistakes={
+        "bug_still_there": broken_replaced,
+        "smaller_leak": smaller_leak,
+        "chosen_as_labels": lambda ids, chosen, *more: (mended_replaced(ids, chosen, *more)[0], chosen.clone()),
+        "original_text": lambda ids, *more: (ids, mended_replaced(ids, *more)[1]),
+        "answers_read": answers_read,
+    },
 )
 
 EXERCISES = [SHARED_STACK, REPLACE, REPLACED]

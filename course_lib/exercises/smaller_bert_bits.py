@@ -1,13 +1,11 @@
 """Lesson 16: the loss of distillation, and a matrix as integers of few bits."""
 
 import torch
+import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled, same
-from course_lib.exercises.slips import slips
-
-LESSON = "smaller_bert"
 
 
 def my_distillation_loss(student, teacher, temperature):
@@ -36,11 +34,21 @@ def which_pull(answer, solution, arguments):
     return NO_GRADIENT
 
 
+def teacher_learns(student, teacher, temperature):
+    meant, said = ((logits / temperature).log_softmax(dim=1) for logits in (teacher, student))
+    return temperature**2 * F.kl_div(said, meant, log_target=True, reduction="batchmean")
+
+
+def best_token(student, teacher, temperature):
+    return temperature**2 * F.cross_entropy(student / temperature, teacher.argmax(dim=1))
+
+
+def cross_entropy(student, teacher, temperature):
+    return temperature**2 * F.cross_entropy(student / temperature, (teacher / temperature).softmax(dim=1))
+
+
 DISTILLATION_LOSS = Exercise(
-    lesson=LESSON,
-    title="The loss of distillation",
     solution=my_distillation_loss,
-    returns="one number, a tensor without dimensions",
     cases=(
         Case(
             two_logits,
@@ -69,57 +77,16 @@ DISTILLATION_LOSS = Exercise(
         Case(lambda: two_logits(3, 4, 1.5, 1000.0), "It is wrong for logits as large as a thousand: exp overflows."),
         Case(lambda: two_logits(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "KL(teacher || student) at one position: the sum over tokens of p(teacher) (log p(teacher) - log p(student)).",
-        "(student / temperature).log_softmax(dim=1) is log p(student), (N, V). Do the same for the teacher.",
-        "The teacher does not learn: teacher.detach(). Its probabilities are exp of its log probabilities.",
-        "Sum over tokens, average over positions, and multiply by temperature**2.",
-    ),
-    mistakes=slips("""
-        temperature**2 * -> 1.0 *
-            You left out the square of the temperature. Without it the gradients shrink with this square, and next to
-            another loss this one would vanish.
-        temperature**2 * -> temperature *
-            You multiply by the temperature. Multiply by its square: it enters the gradient twice.
-        temperature**2 * -> temperature**-2 *
-            You divide by the square of the temperature. Multiply by it.
-        meant.exp() * (meant - said) -> said.exp() * (said - meant)
-            You compute the reverse divergence, KL(student || teacher), which lets the student leave out tokens that the
-            teacher considers possible. The weights are p(teacher).
-        meant.exp() * (meant - said) -> meant.exp() * (said - meant)
-            The sign is wrong: a divergence is never below 0.
-        (meant.exp() * (meant - said)).sum(dim=1) -> -said.gather(1, meant.argmax(dim=1, keepdim=True))
-            You use only the teacher's best token. The student should learn the probabilities of all the others, too.
-        meant.exp() * (meant - said) -> -meant.exp() * said
-            You compute the cross-entropy. It is larger by the teacher's own entropy, which the student cannot change,
-            so the gradient is the same. The exercise asks for the divergence, which is 0 if both agree.
-        meant.exp() * (meant - said) -> meant - said
-            You forgot the weights. Multiply each difference of logs by p(teacher).
-        meant.exp() * (meant - said) -> meant.exp() - said.exp()
-            You take differences of probabilities. Take differences of their logs, times p(teacher).
-        (meant.exp() * (meant - said)).sum(dim=1) -> (meant.exp() - said.exp()).square().sum(dim=1)
-            You take squared differences of probabilities. The divergence uses differences of logs.
-        divergence.mean() -> divergence.sum()
-            You sum over positions. Take the mean over them.
-        divergence.mean() -> divergence.mean() / student.shape[1]
-            You average over tokens too, as F.kl_div does by default. Sum over tokens
-            (reduction="batchmean").
-        return temperature**2 * divergence.mean() -> return temperature**2 * divergence
-            You return a number for each position. Return their mean.
-        / temperature -> * temperature
-            You multiply the logits by the temperature. Divide by it to make them softer.
-        (teacher.detach() / temperature) -> teacher.detach()
-            You soften only the student. Divide both logits by the temperature.
-        (student / temperature) -> student
-            You soften only the teacher. Divide both logits by the temperature.
-        log_softmax(dim=1) -> log_softmax(dim=0)
-            Your softmax is over the positions. Take it over the tokens: dim=1.
-        (teacher.detach() / temperature) -> (teacher / temperature)
-            A gradient reaches the teacher, so the teacher could learn to agree with the student instead of the other
-            way round. Use teacher.detach().
-        student / temperature -> student.detach() / temperature
-            You detach the student, but it is the one that has to learn.
-    """),
+    mistakes={
+        "without_square": lambda student, teacher, T: my_distillation_loss(student, teacher, T) / T**2,
+        "reverse": lambda student, teacher, T: my_distillation_loss(teacher, student, T),
+        "wrong_sign": lambda *given: -my_distillation_loss(*given),
+        "best_token": best_token,
+        "cross_entropy": cross_entropy,
+        "summed": lambda student, *more: my_distillation_loss(student, *more) * len(student),
+        "mean_over_tokens": lambda student, *more: my_distillation_loss(student, *more) / student.shape[1],
+        "teacher_learns": teacher_learns,
+    },
 )
 
 
@@ -178,11 +145,33 @@ def which_numbers(answer, solution, arguments):
     return f"The scales are right. The integers are wrong, by up to {off}: divide each weight by its row's scale."
 
 
+def quantising(
+    most=lambda bits: 2 ** (bits - 1) - 1,
+    largest=lambda weights: weights.abs().amax(dim=1),
+    whole=torch.round,
+):
+    """A wrong answer to `my_quantise`: another largest integer, another largest weight, another rounding."""
+
+    def quantise(weights, bits):
+        scales = largest(weights) / most(bits)
+        steps = scales.where(scales > 0, 1.0)
+        return whole(weights / steps[:, None]).to(torch.int8), scales
+
+    return quantise
+
+
+def zeros_divided(weights, bits):
+    scales = weights.abs().amax(dim=1) / (2 ** (bits - 1) - 1)
+    return (weights / scales[:, None]).round().to(torch.int8), scales
+
+
+def floats(weights, bits):
+    whole, scales = my_quantise(weights, bits)
+    return whole.to(weights), scales
+
+
 QUANTISE = Exercise(
-    lesson=LESSON,
-    title="Quantise a matrix",
     solution=my_quantise,
-    returns="the integers, int8 (m, n), and the scale of each row, (m,)",
     cases=(
         Case(matrix, which_numbers),
         Case(matrix, "The numbers are right, but each takes more than a byte: .to(torch.int8), after rounding.", kind),
@@ -192,61 +181,16 @@ QUANTISE = Exercise(
         Case(zeros_too, "It is wrong for a row of zeros: its integers are 0, and so is its scale.", watched),
         Case(lambda: matrix(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "With 4 bits the integers go from -7 to 7. Which weight of a row becomes 7 or -7?",
-        "The largest integer is 2 ** (bits - 1) - 1. A row's scale is its largest absolute weight divided by it.",
-        "weights.abs().amax(dim=1) is (m,). To divide each row by its scale, make the scales (m, 1): scales[:, None].",
-        "Round first, then .to(torch.int8), which by itself would cut off the decimals.",
-        "A row of zeros has scale 0, and 0 / 0 is NaN. Divide this row by something else.",
-    ),
-    mistakes=slips("""
-        weights.abs().amax(dim=1) -> weights.abs().amax().expand(len(weights))
-            You have one scale for the whole matrix, which turns small rows into zeros. Give each row its own scale.
-        weights.abs().amax(dim=1) -> weights.abs().amax(dim=0)
-        steps[:, None] -> steps
-            Your scales belong to columns. Each row has one: dim=1.
-        2 ** (bits - 1) - 1 -> 2**bits - 1
-            You count up to 2^bits - 1, but one bit is needed for the sign: 2^(bits - 1) - 1.
-        2 ** (bits - 1) - 1 -> 2 ** (bits - 1)
-            You count one too far: 2^(bits - 1) does not fit into so many bits. The largest is 2^(bits - 1) - 1.
-        2 ** (bits - 1) - 1 -> 127
-            You wrote 127 into the code, which is right for 8 bits only.
-        .round() -> .floor()
-            You round down, which shifts all weights to one side. Round to the nearest: .round().
-        .round() -> .trunc()
-            You cut off the decimals, as .to(torch.int8) does by itself. Round first.
-        weights.abs().amax(dim=1) -> weights.amax(dim=1)
-            You forgot the sign: if the largest weight is negative, the row does not fit. Take abs() before amax,
-            not after it.
-        weights.abs().amax(dim=1) / most -> (weights.amax(dim=1) - weights.amin(dim=1)) / (2 * most)
-            Your scale is the range of a row, from its smallest to its largest weight. That goes with a zero point,
-            which we do not use here. Take the largest absolute weight.
-        whole.to(torch.int8), scales -> whole.to(torch.int8), 1 / steps
-            Your scales are upside down. An integer times its scale gives back the weight.
-        weights / steps[:, None] -> weights * steps[:, None]
-            You multiply by the scale, which is dequantisation. Divide by it.
-        weights / steps[:, None] -> weights / weights.abs().amax(dim=1, keepdim=True)
-            You divide by the largest weight, which leaves only -1, 0 and 1. Divide the largest weight by the largest
-            integer to get the scale.
-        whole.to(torch.int8), scales -> whole.to(torch.int8), scales * most
-            You return the largest weight of each row. Divide it by the largest integer to get the scale.
-        weights.abs().amax(dim=1) -> weights.abs().mean(dim=1)
-            You compute the scale from the mean, so the large weights of a row do not fit. The largest weight decides.
-        weights.abs().amax(dim=1) -> weights.std(dim=1, correction=0)
-            You compute the scale from the standard deviation, so large weights do not fit. The largest weight decides.
-        steps = scales.where(scales > 0, 1.0) -> steps = scales
-            A row of zeros gives 0 / 0, which is NaN, and the integer for NaN differs from machine to machine.
-        scales.where(scales > 0, 1.0) -> scales = scales.where(scales > 0, 1.0)
-            Your row of zeros has a scale other than 0. Divide by 1 there, but return 0.
-        whole.to(torch.int8), scales -> whole, scales
-            Your integers are stored as floats, which take as much memory as before. int8 takes one byte.
-        whole.to(torch.int8), scales -> scales, whole.to(torch.int8)
-            You swapped the two results. The integers come first.
-        whole.to(torch.int8), scales -> whole.to(torch.int8), scales[:, None]
-            Your scales have shape (m, 1). One number per row is (m,).
-        whole.to(torch.int8), scales -> whole * scales[:, None], scales
-            You return the rounded weights. Return the integers themselves.
-    """),
+    mistakes={
+        "one_scale": quantising(largest=lambda weights: weights.abs().amax().expand(len(weights))),
+        "sign_forgotten": quantising(most=lambda bits: 2**bits - 1),
+        "one_too_far": quantising(most=lambda bits: 2 ** (bits - 1)),
+        "always_127": quantising(most=lambda bits: 127),
+        "rounded_down": quantising(whole=torch.floor),
+        "without_abs": quantising(largest=lambda weights: weights.amax(dim=1)),
+        "zeros_divided": zeros_divided,
+        "floats": floats,
+    },
 )
 
 EXERCISES = [DISTILLATION_LOSS, QUANTISE]

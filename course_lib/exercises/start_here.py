@@ -4,7 +4,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import Slip, slips
 
 
 def given_memory(x, w):
@@ -28,11 +27,22 @@ def inputs(steps, w, dtype=torch.float64):
     return lambda: (1 + 0.3 * torch.randn(steps, dtype=dtype), w)
 
 
+def stepping(step):
+    """A wrong answer: the loop is right, its step is not."""
+
+    def memory(x, w):
+        h, states = torch.zeros_like(x[0]), []
+        for x_t in x:
+            h = step(h, x_t, w)
+            states.append(h)
+        return torch.stack(states)
+
+    return memory
+
+
 MEMORY = Exercise(
-    title="A memory of one number",
     solution=my_memory,
     stub=given_memory,
-    returns="the states, one for each input, (T,)",
     cases=(
         Case(
             inputs(6, 0.8),
@@ -50,41 +60,16 @@ MEMORY = Exercise(
         Case(inputs(6, 0.8, torch.float32), SINGLE),
         Case(inputs(6, 0.8), NO_GRADIENT, ask=pulled),
     ),
-    hints=(
-        "One step is one line: it takes the old h and one input, and makes the new h.",
-        "`for x_t in x:` walks over the inputs, and x_t is one of them. h still holds what the step before made.",
-        "In the formula the new h stands left of the equals sign, w times the old h and x_t right of it.",
-    ),
-    mistakes=(
-        *slips("""
-            w * h + x_t -> w * (h + x_t)  # You multiply the new input by w, too. Only the old h is multiplied.
-            w * h + x_t -> h + w * x_t  # You multiply the input by w. It is the old h that is multiplied.
-            w * h + x_t -> h + x_t  # w changes nothing in your step: the old h is multiplied by it.
-            w * h + x_t -> w * h  # The input changes nothing in your step: add x_t.
-            w * h + x_t -> w * x_t  # You multiply the input, and the old h is not there: w belongs to the old h.
-            w * h + x_t -> w * h + (1 - w) * x_t  # You take a mean of old and new. Here the input is added whole.
-            w * h + x_t -> torch.tanh(w * h + x_t)  # You put a tanh around the step. That comes in lesson 01.
-            w * h + x_t -> w * h + x  # You add all of x at every step: add x_t, the one input of this step.
-            h = w * h + x_t -> h *= w; h += x_t
-                All your states are one tensor: `*=` and `+=` change h in place. Write `h = ...`, which makes a new one.
-            w * h + x_t -> x_t  # Your states are the inputs, so nothing is remembered. Add w times the old h.
-            states.append(h) -> states = [h]  # Only the last state is left: append each h to the list.
-            in x: -> in x.flip(0):  # You read from the last input to the first. Time runs from x[0] on.
-            return torch.stack(states) -> return states
-                You return a list of numbers. `torch.stack(states)` makes one tensor of it.
-        """),
-        (
-            Slip(
-                (
-                    (
-                        "        h = w * h + x_t\n        states.append(h)",
-                        "        states.append(h)\n        h = w * h + x_t",
-                    ),
-                )
-            ),
-            "You append h before its step is made, so that all states come one step late. Append the new h.",
-        ),
-    ),
+    mistakes={
+        "all_times_w": stepping(lambda h, x_t, w: w * (h + x_t)),
+        "input_times_w": stepping(lambda h, x_t, w: h + w * x_t),
+        "without_w": stepping(lambda h, x_t, w: h + x_t),
+        "without_input": stepping(lambda h, x_t, w: w * h),
+        "weighted_mean": stepping(lambda h, x_t, w: w * h + (1 - w) * x_t),
+        "in_place": stepping(lambda h, x_t, w: h.mul_(w).add_(x_t)),
+        "no_memory": lambda x, w: x.clone(),
+        "one_step_late": lambda x, w: torch.cat([0 * x[:1], my_memory(x, w)[:-1]]),
+    },
 )
 
 EXERCISES = [MEMORY]

@@ -1,7 +1,7 @@
 """Lesson 13, span corruption: spans are replaced by sentinels, the text is put back together, a bug in the numbering.
 
 The notebook holds the broken function word for word, under the name of its exercise. The prefix, the language token
-and the loss are in `text_to_text_tasks.py`, the quiz and the open question in `text_to_text_questions.py`.
+and the loss are in `text_to_text_tasks.py`.
 """
 
 import random
@@ -10,7 +10,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import Case, narrowed
-from course_lib.exercises.slips import slips
 
 SENTINELS = list(range(100, 120))
 SCATTERED = [70, 2, 60, 1, 65, 0, 75, 3]  # some below the ids of a text, some above, in no order
@@ -40,10 +39,31 @@ def text(n=14, n_spans=3, ends=False, sentinels=SENTINELS):
     return [draw.randrange(4, 50) for _ in range(n)], spans, sentinels
 
 
+def corrupting(hole=lambda mark, span: [mark], part=lambda mark, span: [mark, *span]):
+    """A wrong answer to `my_corrupted`: what stands for a span in the source and in the target."""
+
+    def corrupt(tokens, spans, sentinels):
+        source, target, at = [], [], 0
+        for mark, (start, end) in zip(sentinels, spans, strict=False):
+            source += tokens[at:start] + hole(mark, tokens[start:end])
+            target += part(mark, tokens[start:end])
+            at = end
+        return source + tokens[at:], target + [sentinels[len(spans)]]
+
+    return corrupt
+
+
+def not_ended(tokens, spans, sentinels):
+    source, target = my_corrupted(tokens, spans, sentinels)
+    return source, target[:-1]
+
+
+def one_sentinel(tokens, spans, sentinels):
+    return my_corrupted(tokens, spans, [sentinels[0]] * len(spans) + [sentinels[len(spans)]])
+
+
 CORRUPTED = Exercise(
-    title="Span corruption",
     solution=my_corrupted,
-    returns="source and target, two lists of ids",
     cases=(
         Case(
             text,
@@ -70,40 +90,16 @@ CORRUPTED = Exercise(
         ),
         Case(lambda: text(sentinels=SCATTERED), ANY_IDS),
     ),
-    hints=(
-        "Walk from span to span and remember where you are. Three things happen at each span.",
-        "The source gets the tokens between the last span and this one, and then this span's sentinel.",
-        "The target gets the sentinel, and then the span's tokens, tokens[start:end]. You are now at `end`.",
-        "After the last span, append the rest of the text to the source and one more sentinel to the target.",
-    ),
-    mistakes=slips("""
-        [sentinels[k]] + tokens[start:end] -> tokens[start:end] + [sentinels[k]]
-            Your sentinel follows its span's tokens. It comes first, so that the model says which span it fills.
-        [sentinels[k]] + tokens[start:end] -> tokens[start:end]
-            Your target has no sentinels between the spans: nobody can tell where one ends and the next begins.
-        + [sentinels[len(spans)]] -> + []
-            Your target does not end with one more sentinel, so nothing marks the end of the last span.
-        sentinels[len(spans)] -> sentinels[0]
-            Your target ends with the first sentinel, which already stands for a span. End it with the next unused one.
-        sentinels[k] -> sentinels[0]
-            All your spans share one sentinel, so nobody can put the text back together. Span k gets sentinels[k].
-        tokens[at:start] + [sentinels[k]] -> tokens[at:start] + [sentinels[k]] * (end - start)
-            You put a sentinel for each removed token. One replaces the whole span, so its length is not given away.
-        tokens[at:start] + [sentinels[k]] -> tokens[at:start]
-            Your source does not show where tokens are missing: that is deletion. Put a sentinel there.
-        at = end -> at = start
-            The span's tokens are still in your source. Continue after the span, at `end`.
-        at = end -> at = end + 1
-            You lose the token after each span: `end` is the first position outside it.
-        tokens[start:end] -> tokens[start : end + 1]
-            Your target has one token too many for each span: `end` is the first position outside it.
-        source + tokens[at:] -> source
-            Your source loses the tokens after the last span.
-        target + [sentinels[len(spans)]] -> tokens
-            Your target is the whole text, as in BART. T5 writes only what was removed.
-        return source + tokens[at:], target + [sentinels[len(spans)]] -> return target + [sentinels[len(spans)]], source + tokens[at:]
-            You return the target first. Return the source, then the target.
-    """),  # noqa: E501
+    mistakes={
+        "sentinel_behind": corrupting(part=lambda mark, span: [*span, mark]),
+        "without_sentinels": corrupting(part=lambda mark, span: span),
+        "not_ended": not_ended,
+        "one_sentinel": one_sentinel,
+        "one_per_token": corrupting(hole=lambda mark, span: [mark] * len(span)),
+        "deletion": corrupting(hole=lambda mark, span: []),
+        "span_kept": corrupting(hole=lambda mark, span: [mark, *span]),
+        "whole_text": lambda tokens, spans, sentinels: (my_corrupted(tokens, spans, sentinels)[0], tokens),
+    },
 )
 
 
@@ -139,10 +135,21 @@ def turned(target):
     return [token for part in reversed(parts) for token in part] + target[-1:]
 
 
+def restoring(fill):
+    """A wrong answer to `my_restored`: fill(sentinel, {sentinel: its tokens}) stands for a sentinel of the source."""
+
+    def restored(source, target, sentinels):
+        parts = {mark: my_restored([mark], target, sentinels) for mark in target if mark in sentinels}
+        text = []
+        for token in source:
+            text += fill(token, parts) if token in sentinels else [token]
+        return text
+
+    return restored
+
+
 RESTORED = Exercise(
-    title="Put the text back together",
     solution=my_restored,
-    returns="the text, a list of ids",
     cases=(
         Case(
             corrupted,
@@ -165,38 +172,15 @@ RESTORED = Exercise(
         Case(lambda: written(lambda target: [*target, 60]), "Drop what follows a sentinel that the source lacks."),
         Case(lambda: corrupted(sentinels=SCATTERED), ANY_IDS),
     ),
-    hints=(
-        "Take two passes: split the target into spans, then walk through the source.",
-        "Turn the target into a dictionary, from each sentinel to the list of tokens that follow it.",
-        "Write part = parts[token] = [] at a sentinel, and append every other token to `part`.",
-        "In the source a sentinel becomes parts.get(token, []), and every other token stays.",
-    ),
-    mistakes=slips("""
-        parts.get(token, []) if token in sentinels else [token] -> parts.get(token, [token])
-            A sentinel that the target lacks stays in your text. A model may leave one out; it then stands for nothing.
-        parts.get(token, []) -> parts.pop(next(iter(parts)), []) if parts else []
-            You fill the gaps in order. The sentinel says which span it is, wherever it comes.
-        parts.get(token, []) -> [token] + parts.get(token, [])
-            The sentinel itself stays in your text, before what it stands for.
-        parts.get(token, []) if token in sentinels -> [] if token in sentinels
-            You leave the sentinels out and put nothing in their place.
-        parts.get(token, []) -> parts.get(token, [])[:1]
-            You insert one token per sentinel. Insert all tokens up to the next sentinel.
-        part.append(token) -> part.insert(0, token)
-            Your code puts each span's tokens in reverse order.
-        part = parts[token] = [] -> part, parts[token] = [], target[target.index(token) + 1 :]
-            You insert all the rest of the target. A sentinel stands for the tokens up to the next one.
-        for token in target: -> for token in target[:-1]:
-            You drop the last token of the target. If that is not a sentinel, a word is lost.
-        return text -> return source
-            You return the source as it was.
-        return text -> return text + part
-            You append the last span of the target once more at the end.
-        parts, part = {}, [] -> parts, part = {}, None
-            Your code fails on tokens before the first sentinel, which belong to no span. Start with an empty list.
-        else [token] -> else []
-            You keep the removed spans and lose the rest of the source.
-    """),
+    mistakes={
+        "missing_stays": restoring(lambda mark, parts: parts.get(mark, [mark])),
+        "in_order": restoring(lambda mark, parts: parts.pop(next(iter(parts))) if parts else []),
+        "sentinel_stays": restoring(lambda mark, parts: [mark, *parts.get(mark, [])]),
+        "left_out": restoring(lambda mark, parts: []),
+        "first_token": restoring(lambda mark, parts: parts.get(mark, [])[:1]),
+        "backwards": restoring(lambda mark, parts: parts.get(mark, [])[::-1]),
+        "last_dropped": lambda source, target, sentinels: my_restored(source, target[:-1], sentinels),
+    },
 )
 
 
@@ -236,10 +220,31 @@ def row(*n_spans):
     return [part[0] for part in parts], [part[1] for part in parts], SENTINELS
 
 
+def counting(further):
+    """A wrong answer to `mended_packed`: after a text so many sentinels are used, further(used, its spans)."""
+
+    def packed(texts, spans, sentinels):
+        source, target, used = [], [], 0
+        for tokens, hidden in zip(texts, spans, strict=True):
+            more, part = my_corrupted(tokens, hidden, sentinels[used:])
+            source, target, used = source + more, target + part[:-1], further(used, hidden)
+        return source, target + [sentinels[used]]
+
+    return packed
+
+
+def ended_with(end):
+    """A wrong answer to `mended_packed`: the target ends with end(sentinels)."""
+
+    def packed(texts, spans, sentinels):
+        source, target = mended_packed(texts, spans, sentinels)
+        return source, target[:-1] + end(sentinels)
+
+    return packed
+
+
 PACKED = Exercise(
-    title="Find the bug: sentinels that repeat",
     solution=mended_packed,
-    returns="source and target of the row, two lists of ids",
     cases=(
         Case(
             lambda: row(2, 3, 1),
@@ -258,38 +263,14 @@ PACKED = Exercise(
         Case(lambda: (*row(2, 1, 3)[:2], SCATTERED), ANY_IDS),
     ),
     stub=broken_packed,
-    hints=(
-        "Write down source and target for a row of two texts with one span each. Then put the texts back together.",
-        "Which sentinel does the first span of the second text get? Which one did the first text's span get?",
-        "enumerate starts from 0 again for each text. How many sentinels have been used by then?",
-        "enumerate(hidden, start=used) continues the count.",
-    ),
-    mistakes=slips("""
-        enumerate(hidden, start=used) -> enumerate(hidden)
-            The bug is still there: each text starts with the first sentinel again, so two spans share one.
-        used += len(hidden) -> used = len(hidden)
-            You count from the previous text alone, so the third text repeats the first one's sentinels. Add up.
-        used += len(hidden) -> used += 1
-            You advance by one sentinel per text. A text uses as many as it has spans.
-        used += len(hidden) -> used += len(hidden) + 1
-            You skip a sentinel between two texts. The numbering continues without a gap.
-        start=used -> start=used + 1
-            Your first span gets the second sentinel, and your last span the one that ends the target.
-        sentinels[used] -> sentinels[0]
-            Your target ends with the first sentinel, which stands for a span. Take the next unused one.
-        + [sentinels[used]] -> + []
-            Your target no longer ends with a sentinel.
-        [sentinels[k]] + tokens[start:end] -> [sentinels[k - used]] + tokens[start:end]
-            Your numbering continues in the source and restarts in the target. Both must agree.
-        tokens[at:start] + [sentinels[k]] -> tokens[at:start] + [sentinels[k - used]]
-            Your numbering continues in the target and restarts in the source. Both must agree.
-        [sentinels[k]] -> [sentinels[k % 2]]
-            You alternate between two sentinels. Each span of a row needs its own.
-        source += tokens[at:] -> source += tokens[at:] if hidden else []
-            You leave out texts that have no span.
-        source += tokens[at:] -> source += tokens
-            After its last span you append each text once more as a whole. Only tokens[at:] is left of it.
-    """),
+    mistakes={
+        "bug_still_there": broken_packed,
+        "last_text_only": counting(lambda used, hidden: len(hidden)),
+        "one_per_text": counting(lambda used, hidden: used + 1),
+        "one_skipped": counting(lambda used, hidden: used + len(hidden) + 1),
+        "ended_with_first": ended_with(lambda sentinels: sentinels[:1]),
+        "not_ended": ended_with(lambda sentinels: []),
+    },
 )
 
 EXERCISES = [CORRUPTED, RESTORED, PACKED]

@@ -3,12 +3,10 @@
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERFLOW, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
-
-LESSON = "text_to_text"
 
 
 def my_prefix(prefix, tokens, end, longest):
@@ -22,11 +20,17 @@ def asked(n=9, longest=8, n_prefix=3, end=2):
     return ids[:n_prefix], ids[n_prefix:], end, longest
 
 
+def prefix_behind(prefix, tokens, end, longest):
+    row = my_prefix(prefix, tokens, end, longest)
+    return row[len(prefix) : -1] + prefix + [end]
+
+
+def without_prefix(prefix, tokens, end, longest):
+    return my_prefix(prefix, tokens, end, longest)[len(prefix) :]
+
+
 PREFIX = Exercise(
-    lesson=LESSON,
-    title="The prefix",
     solution=my_prefix,
-    returns="the ids that the encoder reads, a list of at most `longest`",
     cases=(
         Case(
             lambda: asked(9, 30),
@@ -45,37 +49,16 @@ PREFIX = Exercise(
         Case(lambda: asked(0, 9), "With an empty source, only prefix and `end` are left."),
         Case(lambda: asked(6, 20, end=1), "With another end it is wrong: use the id that is passed in as `end`."),
     ),
-    hints=(
-        "In which order do prefix, source and `end` come? Which of the three may be cut?",
-        "`end` takes one id and the prefix len(prefix) ids: how many are left for the source?",
-        "room = longest - len(prefix) - 1, and tokens[:room].",
-    ),
-    mistakes=slips("""
-        prefix + tokens[:room] + [end] -> (prefix + tokens + [end])[:longest]
-            A long source cuts off your `end`. Cut the source first, then append `end`.
-        prefix + tokens[:room] + [end] -> (prefix + tokens + [end])[-longest:]
-            You cut at the front, so you lose the prefix, and the model does not know which task it is.
-        prefix + tokens[:room] + [end] -> tokens[:room] + prefix + [end]
-            Your prefix comes after the source. Put it in front.
-        prefix + tokens[:room] + [end] -> prefix + tokens[len(tokens) - room if room < len(tokens) else 0 :] + [end]
-            You keep the end of a long source. Keep its beginning.
-        prefix + tokens[:room] + [end] -> prefix + tokens + [end]
-            You cut nothing. Return at most `longest` ids.
-        longest - len(prefix) - 1 -> longest - len(prefix)
-            You keep one token too many: `end` takes one id as well.
-        longest - len(prefix) - 1 -> longest - 1
-            Your row is too long: the prefix counts as well.
-        longest - len(prefix) - 1 -> longest - len(prefix) - 2
-            You cut one token too many: count `end` once.
-        prefix + tokens[:room] + [end] -> prefix + tokens[:room]
-            You leave out `end`, which the encoder reads too.
-        prefix + tokens[:room] + [end] -> tokens[:room] + [end]
-            You leave out the prefix, so nothing says which task it is.
-        prefix + tokens[:room] + [end] -> prefix + [end] + tokens[:room]
-            Your `end` comes between prefix and source. Put it after both.
-        prefix + tokens[:room] + [end] -> prefix + tokens[:room] + [end] * max(1, room - len(tokens) + 1)
-            You fill the row with `end`. It comes once; padding is added later, when a batch is made.
-    """),
+    mistakes={
+        "end_cut_off": lambda prefix, tokens, end, longest: (prefix + tokens + [end])[:longest],
+        "cut_in_front": lambda prefix, tokens, end, longest: (prefix + tokens + [end])[-longest:],
+        "prefix_behind": prefix_behind,
+        "not_cut": lambda prefix, tokens, end, longest: prefix + tokens + [end],
+        "one_too_many": lambda prefix, tokens, end, longest: my_prefix(prefix, tokens, end, longest + 1),
+        "prefix_not_counted": lambda prefix, *more: my_prefix(prefix, *more[:-1], more[-1] + len(prefix)),
+        "without_end": lambda *given: my_prefix(*given)[:-1],
+        "without_prefix": without_prefix,
+    },
 )
 
 
@@ -94,48 +77,34 @@ def batch(B=4, S=7, n_languages=5, first=60):
     return source, lengths, language, first
 
 
+def behind_padding(source, lengths, language, first):
+    return torch.cat([source, first + language[:, None]], dim=1), lengths + 1
+
+
+def word_replaced(source, lengths, language, first):
+    row, lengths = my_language(source, lengths, language, first)
+    return torch.cat([row[:, :1], row[:, 2:], 0 * row[:, :1]], dim=1), lengths
+
+
 LANGUAGE = Exercise(
-    lesson=LESSON,
-    title="The language token",
     solution=my_language,
-    returns="the sources (B, 1 + S) and their lengths (B,), a pair",
     cases=(
         Case(batch, "The shapes are right, but the ids are not: each source needs its language token in front."),
         Case(lambda: batch(1, 1, 3), OTHER_SIZES),
         Case(lambda: batch(6, 6, 9, 80), "It is wrong if B equals S: which dimension is the batch?"),
         Case(lambda: batch(3, 5, 1, 70), "It is wrong if all targets are in language 0, whose token is `first`."),
     ),
-    hints=(
-        "Languages are numbered from 0, and their tokens have the ids first, first + 1 and so on.",
-        "The tokens are (B,). To stand in front of (B, S) they must be a column (B, 1): token[:, None].",
-        "Use torch.cat([column, source], dim=1). And how many real tokens does each source have now?",
-    ),
-    mistakes=slips("""
-        torch.cat([token[:, None], source], dim=1) -> torch.cat([source, token[:, None]], dim=1)
-            Your token comes after the padding, where the encoder does not attend. Put it in front.
-        torch.cat([token[:, None], source], dim=1) -> torch.nn.functional.pad(source, (0, 1)).scatter(1, lengths[:, None], token[:, None])
-            Your token comes after the last word. Put it before the first.
-        lengths + 1 -> lengths
-            Each source is one token longer now: with the old length its last word is masked.
-        lengths + 1 -> torch.full_like(lengths, source.shape[1] + 1)
-            You count padding as words. Add 1 to each real length.
-        first + language -> language
-            The number of a language is not its token: the first ids are padding, start and words.
-        first + language -> first + 0 * language
-            All your sources get the token of language 0. Each has its own language.
-        first + language -> first + language[0] + 0 * language
-            All your sources get the language of the first source. Each has its own.
-        first + language -> first + torch.arange(len(language))
-            You number the sources. Use the language of each.
-        first + language -> first + language + 1
-            Your ids are one too high: the token of language 0 is `first`.
-        [token[:, None], source] -> [token[:, None], source[:, 1:], source[:, :1] * 0]
-            You replace the first word by the token. Put the token before it, so that the row grows by one.
-        [token[:, None], source] -> [source[:, :1], token[:, None], source[:, 1:]]
-            Your token comes after the first word. It must be the very first.
-        return torch.cat([token[:, None], source], dim=1), lengths + 1 -> return torch.cat([token[:, None], source], dim=1), lengths + 2
-            Each source is one token longer, not two.
-    """),  # noqa: E501
+    mistakes={
+        "behind_padding": behind_padding,
+        "old_lengths": lambda source, lengths, *more: (my_language(source, lengths, *more)[0], lengths),
+        "number_for_token": lambda source, lengths, language, first: my_language(source, lengths, language, 0),
+        "language_0": lambda source, lengths, language, first: my_language(source, lengths, 0 * language, first),
+        "first_language": lambda source, lengths, language, first: my_language(
+            source, lengths, language[:1].expand_as(language), first
+        ),
+        "one_too_high": lambda *given: my_language(*given[:-1], given[-1] + 1),
+        "word_replaced": word_replaced,
+    },
 )
 
 
@@ -178,11 +147,23 @@ def without_a_target():
 about = partial(Case, tolerance=1e-5)  # who adds a millionth to the number of tokens, against 0 / 0, is right
 
 
+def counted(where):
+    """A wrong answer to `my_target_loss`: where(position, tokens of the source, no padding) counts."""
+
+    def loss(logits, ids, n_read, padding):
+        missed = F.cross_entropy(logits[:, :-1].mT, ids[:, 1:], reduction="none")  # (B, T - 1)
+        return missed[where(torch.arange(1, ids.shape[1]), n_read[:, None], ids[:, 1:] != padding)].mean()
+
+    return loss
+
+
+def row_by_row(logits, ids, n_read, padding):
+    rows = zip(logits.split(1), ids.split(1), n_read.split(1), strict=True)
+    return torch.stack([my_target_loss(*row, padding) for row in rows]).mean()
+
+
 TARGET_LOSS = Exercise(
-    lesson=LESSON,
-    title="The loss over targets alone",
     solution=my_target_loss,
-    returns="one number, nats per target token",
     cases=(
         about(
             read,
@@ -207,40 +188,16 @@ TARGET_LOSS = Exercise(
         about(read, NO_GRADIENT, ask=pulled),
         about(lambda: read(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "The logits at position t predict the token at t + 1, so logits[:, :-1] belong to ids[:, 1:].",
-        "For log p of the actual next token, take log_softmax over V and gather it with ids[:, 1:, None].",
-        "A token counts if its own position is n_read or more and if it is not padding.",
-        "The mean is over all tokens of the batch that count: -said[asked].mean().",
-    ),
-    mistakes=slips("""
-        (place >= n_read[:, None]) & (ids[:, 1:] != padding) -> ids[:, 1:] != padding
-            You count the source as well: that is a language model's loss. Only the target counts here.
-        place >= n_read -> place > n_read
-            You leave out the first token of each target, whose position is n_read itself.
-        place >= n_read[:, None] -> place >= n_read[:, None] - 1
-            You also count the last token of the source.
-        place >= n_read -> place < n_read
-            You count the source instead of the target.
-        & (ids[:, 1:] != padding) -> & (ids[:, 1:] == ids[:, 1:])
-            You count padding. There is nothing to learn after the end of the target.
-        logits[:, :-1] -> logits[:, 1:]
-            You use the logits at the token's own position, where the model has already seen it. Go back one position.
-        -said[asked].mean() -> -said[asked].sum()
-            You return the sum. Return the mean over the tokens that count.
-        -said[asked].mean() -> -(said * asked).mean()
-            You divide by all positions, including those that do not count.
-        -said[asked].mean() -> -((said * asked).sum(1) / asked.sum(1).clamp(min=1)).mean()
-            You average each row and then the rows, so tokens of a short target count more.
-        -said[asked] -> said[asked]
-            The sign is missing: the loss is -log p.
-        log_softmax(dim=-1) -> softmax(dim=-1)
-            You take p. The loss is -log p.
-        log_softmax(dim=-1) -> log_softmax(dim=1)
-            Your softmax is over the positions. It must be over the vocabulary, the last dimension.
-        log_softmax(dim=-1) -> softmax(dim=-1).log()
-            The formula is right, but with large logits some p is 0 and its log is minus infinity. Use log_softmax.
-    """),
+    mistakes={
+        "source_counts": counted(lambda place, n_read, real: real),
+        "first_left_out": counted(lambda place, n_read, real: (place > n_read) & real),
+        "last_of_source": counted(lambda place, n_read, real: (place >= n_read - 1) & real),
+        "source_alone": counted(lambda place, n_read, real: (place < n_read) & real),
+        "padding_counts": counted(lambda place, n_read, real: place >= n_read),
+        "own_position": lambda logits, *more: my_target_loss(logits.roll(-1, 1), *more),
+        "row_by_row": row_by_row,
+        "wrong_sign": lambda *given: -my_target_loss(*given),
+    },
 )
 
 EXERCISES = [PREFIX, LANGUAGE, TARGET_LOSS]

@@ -1,7 +1,6 @@
 """Lesson 06, what attends: scaled dot products, and heads.
 
-The mask, the block and the decoder to be mended are in `transformer_block.py`, what is asked in
-`transformer_questions.py`.
+The mask, the block and the decoder to be mended are in `transformer_block.py`.
 """
 
 import torch
@@ -21,7 +20,6 @@ from course_lib.exercises.probes import (
     tensors,
     without,
 )
-from course_lib.exercises.slips import slips
 
 
 def my_attention(q, k, v, mask=None):
@@ -59,10 +57,27 @@ def broadcast():
     return q, k, v, (torch.arange(5) < torch.tensor([[1], [2], [3], [4], [5]]))[:, None, None]
 
 
+def hiding(before=lambda scores, mask: scores, after=lambda weights, mask: weights):
+    """A wrong answer to `my_attention`: another use of the mask, before or after the softmax."""
+
+    def attention(q, k, v, mask=None):
+        mask = torch.ones((), dtype=torch.bool) if mask is None else mask
+        scores = before(q @ k.mT / q.shape[-1] ** 0.5, mask)
+        return after(torch.softmax(scores, dim=-1), mask) @ v
+
+    return attention
+
+
+def columns(q, k, v, mask=None):
+    return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-2) @ v
+
+
+def inverted(q, k, v, mask=None):
+    return my_attention(q, k, v, None if mask is None else ~mask)
+
+
 ATTENTION = Exercise(
-    title="Scaled dot-product attention",
     solution=my_attention,
-    returns="one vector for each query, (..., T_q, d_v)",
     cases=(
         Case(
             tensors(SHAPES, sizes=EVEN),
@@ -77,66 +92,25 @@ ATTENTION = Exercise(
         Case(masked, "With a mask it is wrong: where it is False the weight is 0, and the others sum to one."),
         Case(broadcast, "With a mask (B, 1, 1, T_k), which all heads and queries share, it is wrong."),
         Case(lambda: masked(scale=100.0, seen=0.1), "With a mask and scores in the tens of thousands it is wrong."),
-        Case(lambda: masked(empty=True), "A query that may look at nothing gets zeros, not NaN and no mean."),
+        Case(lambda: masked(empty=True), "A query that may attend to nothing gets zeros, not NaN and not a mean."),
         Case(masked, NO_GRADIENT, ask=pulled),
-        Case(lambda: masked(empty=True), "Beside a query that may look at nothing, the gradient is wrong.", ask=pulled),
+        Case(
+            lambda: masked(empty=True), "Beside a query that may attend to nothing, the gradient is wrong.", ask=pulled
+        ),
         Case(single(tensors(SHAPES, None)), SINGLE),
         Case(lambda: (*[far_apart()] * 3, None), OVERFLOW),
         Case(lambda: (*[far_apart()] * 3, SEEN), OVERFLOW),
     ),
-    hints=(
-        "Every query meets every key: q @ k.transpose(-2, -1) is (..., T_q, T_k). Divide by the square root of d_k.",
-        "Before the softmax, scores where the mask is False become the lowest number there is: masked_fill.",
-        "Softmax over the keys, the last dimension; weights @ v is the answer.",
-        "A query that may look at nothing: all its scores are equally low, so its weights come out uniform. Set the "
-        "weights to 0 where the mask is False.",
-    ),
-    mistakes=slips("""
-        q.shape[-1] ** 0.5 -> 1
-            You do not divide by √d_k. The sum has d_k terms: without it scores grow, and softmax hardens.
-        q.shape[-1] ** 0.5 -> q.shape[-1]  # You divide by d_k. It is the square root: √d_k.
-        q.shape[-1] ** 0.5 -> k.shape[-2] ** 0.5
-            You divide by √T_k, the number of keys. What counts is how many terms one score sums: √d_k.
-        q.shape[-1] ** 0.5 -> v.shape[-1] ** 0.5
-            You divide by √d_v, the width of a value. No value takes part in a score: √d_k, the width of a key.
-        dim=-1 -> dim=-2
-            Your columns sum to one. Each row is one query that shares out its weight: softmax over the last dimension.
-        dim=-1 -> dim=2
-            You count the softmax's dimension from the front: dim=2 is the keys until heads come in. Take dim=-1.
-        k.transpose(-2, -1) -> k.transpose(1, 2)
-            You count dimensions from the front: with heads, 1 and 2 are heads and time. Take k.transpose(-2, -1).
-        q @ k.transpose(-2, -1) -> k @ q.transpose(-2, -1)
-            Queries and keys are exchanged: row t should hold the scores of query t, q_t · k_1, q_t · k_2 ...
-        return weights @ v -> return weights  # These are the weights. Each query gets their mean of the values.
-        weights @ v -> weights @ k  # You take the mean of the keys. They are for being found; v is handed on.
-        torch.softmax(scores, dim=-1) -> scores  # The softmax is missing: scores are not yet weights.
-        is not None -> is False  # The mask changes nothing in your answer.
-        ~mask -> mask
-            Your mask is upside down. True means: may be attended to; masked_fill fills where its mask is True.
-        ~mask, torch -> mask, torch
-        weights = weights.masked_fill(~mask, 0) -> pass
-            Your mask is upside down: masked_fill fills where its mask is True. Fill the scores with ~mask.
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min) -> pass
-            You mask after the softmax alone, so that the weights left do not sum to one. Mask the scores, before.
-        scores.masked_fill(~mask, torch.finfo(scores.dtype).min) -> scores * mask
-        weights = weights.masked_fill(~mask, 0) -> pass
-            You multiply the scores by the mask. A score of 0 is one like any other: exp(0) = 1.
-        scores.masked_fill(~mask, torch.finfo(scores.dtype).min) -> scores + mask
-        weights = weights.masked_fill(~mask, 0) -> pass
-            You add the mask to the scores: True adds 1, and what is hidden keeps part of its weight.
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min) -> pass
-        weights.masked_fill(~mask, 0) -> weights * mask / ((weights * mask).sum(-1, keepdim=True) + 1e-12)
-            You share out again after masking. With large scores a hidden key takes all, and 0 / 0 is left.
-        torch.finfo(scores.dtype).min -> -1e3
-            You hide by -1e3 or some such number. With scores below it, a hidden key keeps its weight.
-        torch.finfo(scores.dtype).min -> -torch.inf
-        weights = weights.masked_fill(~mask, 0) -> pass
-            A query that may look at nothing gives NaN, 0 / 0, after minus infinity. It gets zeros.
-        weights = weights.masked_fill(~mask, 0) -> pass
-            A query that may look at nothing looks at everything alike in yours: set its weights to 0 afterwards.
-        scores.masked_fill(~mask, torch.finfo(scores.dtype).min) -> scores + torch.where(mask, 0, -torch.inf)
-            You hide by adding minus infinity: the zeros are right and their gradient is NaN. Use masked_fill.
-    """),
+    mistakes={
+        "undivided": lambda q, k, v, mask=None: my_attention(q * q.shape[-1] ** 0.5, k, v, mask),
+        "divided_by_d_k": lambda q, k, v, mask=None: my_attention(q / q.shape[-1] ** 0.5, k, v, mask),
+        "columns": columns,
+        "mask_unused": lambda q, k, v, mask=None: my_attention(q, k, v),
+        "mask_inverted": inverted,
+        "masked_afterwards": hiding(after=lambda weights, mask: weights * mask),
+        "minus_infinity": hiding(before=lambda scores, mask: scores.masked_fill(~mask, -torch.inf)),
+        "uniform_row": hiding(before=lambda scores, mask: scores.masked_fill(~mask, torch.finfo(scores.dtype).min)),
+    },
 )
 
 
@@ -169,10 +143,28 @@ def headed(sizes, n_heads, mask=False, dtype=torch.float64):
 
 
 USUAL = {"B": 3, "T": 6, "D": 8}
+
+
+def heads_by(split=lambda y, n: y.unflatten(-1, (n, -1)).transpose(1, 2), join=lambda y: y.transpose(1, 2)):
+    """A wrong answer to `my_heads`: another way to split the width into heads, or to join them."""
+
+    def heads(x, w_q, w_k, w_v, w_o, n_heads, attend):
+        found = attend(*(split(x @ w, n_heads) for w in (w_q, w_k, w_v)))
+        return join(found).reshape(x.shape) @ w_o
+
+    return heads
+
+
+def without_w_o(x, w_q, w_k, w_v, w_o, n_heads, attend):
+    return my_heads(x, w_q, w_k, w_v, torch.eye(x.shape[-1], dtype=x.dtype), n_heads, attend)
+
+
+def time_cut(y, n_heads):
+    return y.view(len(y), n_heads, y.shape[1], -1)
+
+
 MULTI_HEAD = Exercise(
-    title="Heads",
     solution=my_heads,
-    returns="one vector for each token, of the shape of x, (B, T, D)",
     cases=(
         Case(
             lambda: headed(USUAL, 2),
@@ -186,51 +178,22 @@ MULTI_HEAD = Exercise(
         ),
         Case(lambda: headed(USUAL, 4), "With two heads it is right, with four it is not."),
         Case(lambda: headed({"B": 1, "T": 1, "D": 6}, 3), OTHER_SIZES),
-        Case(lambda: headed(USUAL, 2, mask=True), "Where `attend` hides some keys it is wrong: hand it q, k, v whole."),
+        Case(lambda: headed(USUAL, 2, mask=True), "Where `attend` masks some keys it is wrong: pass it q, k, v whole."),
         Case(lambda: headed(USUAL, 2), NO_GRADIENT, ask=pulled),
         Case(lambda: headed(USUAL, 2, dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Project all heads at once: x @ w_q is (B, T, D), and head i has its columns from i · D/H to (i + 1) · D/H.",
-        "Cut the last dimension: .view(B, T, n_heads, D // n_heads). Then exchange time and heads: .transpose(1, 2).",
-        "attend(q, k, v) takes (B, H, T, D/H) and gives as much: all heads at once, and none sees another.",
-        "Back the same way: .transpose(1, 2), then .reshape(B, T, D). At the end @ w_o.",
-    ),
-    mistakes=slips("""
-        .view(B, T, n_heads, D // n_heads).transpose(1, 2) -> .view(B, n_heads, T, D // n_heads)
-            You view (B, T, D) as (B, H, T, D/H): that cuts time. Cut the width first, (B, T, H, D/H), then transpose.
-        .view(B, T, n_heads, D // n_heads).transpose(1, 2) -> .view(B, n_heads, T, D // n_heads)
-        heads.transpose(1, 2).reshape -> heads.reshape
-            You view (B, T, D) as (B, H, T, D/H) and back. A head then holds whole vectors of a few tokens, so that
-            these alone see each other. Cut the width, (B, T, H, D/H), then transpose.
-        heads.transpose(1, 2).reshape -> heads.reshape
-            You put the heads back without exchanging heads and time: reshape (B, H, T, D/H) mixes the tokens.
-        .transpose(1, 2) -> .transpose(2, 3)
-            You exchange the last two dimensions. Time has to stand next to last: transpose(1, 2) of (B, T, H, D/H).
-        D // n_heads).transpose(1, 2) -> D // n_heads)
-        heads.transpose(1, 2) -> heads
-            Attention runs over the heads of one token in yours, not over time: exchange them, (B, H, T, D/H).
-        .view(B, T, n_heads, D // n_heads).transpose(1, 2) -> .view(B, T, D // n_heads, n_heads).permute(0, 3, 1, 2)
-        heads.transpose(1, 2) -> heads.permute(0, 2, 3, 1)
-            Your head i takes every H-th column. Here a head has neighbours: columns i · D/H to (i + 1) · D/H.
-        return y.view(B, T, n_heads, D // n_heads).transpose(1, 2) -> return y[:, None]
-            You do not cut: all D columns are one head. Each head has D / H of them, and weights of its own.
-        attend(q, k, v) -> attend(q[:, :1], k[:, :1], v)
-            All heads share the weights of the first. Each has queries and keys of its own.
-        attend(q, k, v) -> attend(q / (D // n_heads) ** 0.5, k, v)
-            You divide by √(D/H), and `attend` does it once more. Hand it the queries as they are.
-        heads.transpose(1, 2) -> heads.mean(1, keepdim=True).expand_as(heads).transpose(1, 2)
-            You take the mean of the heads. They stand side by side, and w_o mixes them.
-        reshape(B, T, D) @ w_o -> reshape(B, T, D)  # w_o is missing: nothing mixes what the heads have found.
-        split(x @ w_q), split(x @ w_k), split(x @ w_v) -> split(x @ w_q.T), split(x @ w_k.T), split(x @ w_v.T)
-            You turn the matrices round. They stand on the right here, not as in nn.Linear: x @ w_q.
-        @ w_o -> @ w_o.T  # You turn w_o round. It stands on the right here, not as in nn.Linear.
-        split(x @ w_q), split(x @ w_k), split(x @ w_v) -> split(x), split(x), split(x)
-            You cut x itself. Each head has queries, keys and values of its own: project first.
-        attend(q, k, v) -> attend(k, q, v)  # Queries and keys are exchanged: attend(q, k, v).
-        heads = attend(q, k, v) -> heads = attend(q, k, v) + split(x)
-            You add x to the heads. The sum around attention is the block's business.
-    """),
+    mistakes={
+        "time_cut": heads_by(split=time_cut),
+        "time_cut_and_joined": heads_by(split=time_cut, join=lambda y: y),
+        "joined_without_transpose": heads_by(join=lambda y: y),
+        "over_heads": heads_by(lambda y, n: y.unflatten(-1, (n, -1)), lambda y: y),
+        "every_hth_column": heads_by(
+            lambda y, n: y.unflatten(-1, (-1, n)).permute(0, 3, 1, 2), lambda y: y.permute(0, 2, 3, 1)
+        ),
+        "not_split": heads_by(lambda y, n: y[:, None]),
+        "without_w_o": without_w_o,
+        "transposed": lambda x, w_q, w_k, w_v, *more: my_heads(x, w_q.T, w_k.T, w_v.T, *more),
+    },
 )
 
 

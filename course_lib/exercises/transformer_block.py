@@ -7,7 +7,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled, tensors
-from course_lib.exercises.slips import slips
 from course_lib.exercises.transformer import my_attention
 
 
@@ -42,11 +41,23 @@ def whole(given):
     return given["target"].clamp(min=1), given["padding"]
 
 
+def triangle(past):
+    """A wrong answer to `my_mask`: the padding is hidden, and past(all True) is not what may be attended to."""
+
+    def mask(target, padding=0):
+        T = target.shape[1]
+        return past(torch.ones(T, T, dtype=torch.bool)) & (target != padding)[:, None]
+
+    return mask
+
+
+def triangle_only(target, padding=0):
+    B, T = target.shape
+    return torch.ones(B, T, T, dtype=torch.bool).tril()
+
+
 MASK = Exercise(
-    lesson="transformer",
-    title="The decoder's mask",
     solution=my_mask,
-    returns="truth values for each sentence, query and key, bool (B, T, T)",
     cases=(
         Case(
             sentences,
@@ -60,38 +71,16 @@ MASK = Exercise(
         Case(lambda: sentences(padding=7), "With padding=7, where 0 is a word, it is wrong.", asked_of_words),
         Case(lambda: (torch.tensor([[4, 4]]), 0), "Two words give [[[True, False], [True, True]]].", asked_of_words),
     ),
-    hints=(
-        "Two conditions, and both must hold: column u is not after row t, and token u is not padding.",
-        "torch.ones(T, T, dtype=torch.bool).tril() is True on and below the diagonal, (T, T).",
-        "target != padding is (B, T): a truth value for each key. All rows share it: [:, None] makes it (B, 1, T).",
-        "Then `past & real[:, None]`: broadcast to (B, T, T).",
-    ),
-    mistakes=slips("""
-        .tril() -> .tril(-1)
-            A word cannot see itself in yours, and the first sees nothing. A place may look at what it has read: u ≤ t.
-        .tril() -> .tril(1)
-            Each word sees the one after it, which it has to predict: the triangle ends at the diagonal.
-        .tril() -> .triu()  # Your words look at themselves and ahead. Row t may look back: u ≤ t.
-        .tril() -> .triu(1)
-            Your triangle is True for what is hidden, as PyTorch's layers want it. Here True = may be attended to.
-        return past & real[:, None] -> return ~(past & real[:, None])
-            Your mask is the reverse, True = hidden, as PyTorch's layers want it. Here True = may be attended to.
-        target != padding -> target == padding
-            You keep the padding and hide the words: True = may be attended to.
-        past & real[:, None] -> past.expand(len(target), T, T)
-            Only the future is hidden from the words. Padding in front is seen: hide its columns, not its rows.
-        past & real[:, None] -> real[:, None].expand(-1, T, -1)
-            Only padding is hidden: each word sees those after it, so it can copy what it has to predict.
-        past & real[:, None] -> past | real[:, None]
-            You join the two with or. Both have to hold: not ahead and no padding, `&`.
-        real = target != padding -> real = torch.arange(T) < (target != padding).sum(1, keepdim=True)
-            You count the words and hide what stands behind as many places. Padding may stand in front: ask each id.
-        target != padding -> target != 0  # You take 0 for padding, whatever `padding` is.
-        return past & real[:, None] -> return (past & real[:, None]).float()
-            Your mask is made of 1.0 and 0.0. Here a mask is bool: leave out float().
-        return past & real[:, None] -> return torch.where(past & real[:, None], 0.0, -torch.inf)
-            Yours is a mask to be added, 0 and minus infinity. Here it is bool, True = may be attended to.
-    """),
+    mistakes={
+        "itself_hidden": triangle(lambda whole: whole.tril(-1)),
+        "next_seen": triangle(lambda whole: whole.tril(1)),
+        "ahead": triangle(lambda whole: whole.triu()),
+        "reversed": lambda target, padding=0: ~my_mask(target, padding),
+        "triangle_only": triangle_only,
+        "padding_only": triangle(lambda whole: whole),
+        "padding_is_0": lambda target, padding=0: my_mask(target),
+        "numbers": lambda target, padding=0: my_mask(target, padding).float(),
+    },
 )
 
 
@@ -123,11 +112,24 @@ def nothing(x):
     return torch.zeros_like(x)
 
 
+def post_norm(x, norm_1, attention, norm_2, feed_forward):
+    x = norm_1(x + attention(x))
+    return norm_2(x + feed_forward(x))
+
+
+def no_residual_around_attention(x, norm_1, attention, norm_2, feed_forward):
+    x = attention(norm_1(x))
+    return x + feed_forward(norm_2(x))
+
+
+def residual_of_normed(x, norm_1, attention, norm_2, feed_forward):
+    x = norm_1(x)
+    x = norm_2(x + attention(x))
+    return x + feed_forward(x)
+
+
 BLOCK = Exercise(
-    lesson="transformer",
-    title="The pre-norm block",
     solution=my_block,
-    returns="a tensor of the shape of x, (B, T, D)",
     cases=(
         Case(
             parts,
@@ -147,45 +149,16 @@ BLOCK = Exercise(
         Case(parts, NO_GRADIENT, ask=pulled),
         Case(lambda: parts(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Two halves, each of the form x + f(norm(x)).",
-        "The first half: x = x + attention(norm_1(x)). What is added to is x itself, not what the norm made of it.",
-        "The second half takes the x that the first one gave: x + feed_forward(norm_2(x)).",
-    ),
-    mistakes=slips("""
-        x + attention(norm_1(x)) -> norm_1(x + attention(x))
-        x + feed_forward(norm_2(x)) -> norm_2(x + feed_forward(x))
-            That is the paper's block, the norm after the sum. Asked is the norm before each part: x + f(norm(x)).
-        x + attention(norm_1(x)) -> attention(norm_1(x))
-        x + feed_forward(norm_2(x)) -> feed_forward(norm_2(x))
-            Nothing is added to x: both residuals are missing. The way past the parts is what a deep stack lives by.
-        x + attention(norm_1(x)) -> attention(norm_1(x))  # The residual around attention is missing: x + ...
-        x + feed_forward(norm_2(x)) -> feed_forward(norm_2(x))  # The residual around feed_forward is missing: x + ...
-        norm_2(x) -> norm_1(x)  # You use norm_1 twice. Each norm has a gain and a shift of its own.
-        x = x + attention(norm_1(x)) -> x = norm_1(x); x = x + attention(x)
-        return x + feed_forward(norm_2(x)) -> x = norm_2(x); return x + feed_forward(x)
-            You add to the normed x. The norm is for the part alone: past it goes x as it is.
-        x = x + attention(norm_1(x)) -> y = x + attention(norm_1(x))
-        feed_forward(norm_2(x)) -> feed_forward(norm_2(y))
-            The second sum starts from the x that came in: what attention added to it is lost. Go on from the new x.
-        x = x + attention(norm_1(x)) -> y = x + attention(norm_1(x))
-        return x + -> return y +
-            Both parts read the x that came in. Here the second reads what the first one gave.
-        attention(norm_1(x)) -> norm_1(attention(x))
-        feed_forward(norm_2(x)) -> norm_2(feed_forward(x))
-            Your norm stands behind each part, on what is added. It stands before: f(norm(x)).
-        x + attention(norm_1(x)) -> x + feed_forward(norm_2(x))
-        return x + feed_forward(norm_2(x)) -> return x + attention(norm_1(x))
-            The halves are exchanged: first look, attention, then think, feed_forward.
-        attention(norm_1(x)) -> attention(norm_2(x))
-        feed_forward(norm_2(x)) -> feed_forward(norm_1(x))
-            The norms are exchanged: norm_1 stands before attention, norm_2 before feed_forward.
-        norm_1(x) -> x
-        norm_2(x) -> x
-            There is no norm in yours: x grows from block to block. Each part reads norm(x).
-        norm_2(x) -> x  # norm_2 is missing: feed_forward reads norm_2(x).
-        attention(norm_1(x)) -> attention(x)  # norm_1 is missing: attention reads norm_1(x).
-    """),
+    mistakes={
+        "post_norm": post_norm,
+        "no_residuals": lambda x, norm_1, f, norm_2, g: g(norm_2(f(norm_1(x)))),
+        "no_residual_around_attention": no_residual_around_attention,
+        "no_residual_around_feed_forward": lambda x, norm_1, f, norm_2, g: g(norm_2(x + f(norm_1(x)))),
+        "norm_1_twice": lambda x, norm_1, f, norm_2, g: my_block(x, norm_1, f, norm_1, g),
+        "residual_of_normed": residual_of_normed,
+        "both_read_x": lambda x, norm_1, f, norm_2, g: x + f(norm_1(x)) + g(norm_2(x)),
+        "no_norms": lambda x, norm_1, f, norm_2, g: my_block(x, lambda y: y, f, lambda y: y, g),
+    },
 )
 
 
@@ -228,56 +201,51 @@ def earlier_moves(answer, solution, arguments):
     other = target.clone()
     other[:, -2] = (other[:, -2] + 1) % 7
     if not torch.equal(answer(target, *rest)[:, :-1], answer(other, *rest)[:, :-1]):
-        return "It peeks: change the last token that is read, and logits before it move. Row t looks at 0 to t only."
+        return (
+            "It peeks: change the last token that is read, and logits before it change. Row t attends to 0 to t only."
+        )
     if not torch.equal(answer(target[:, :2], *rest), solution(target[:, :2], *rest)):
-        return "Nobody peeks, but with one single place, which looks at itself, the logits are wrong already."
-    return "Nobody peeks, and one place is right. With several it is wrong: row t looks at all places from 0 to t."
+        return "Nothing peeks, but with a single position, which attends to itself, the logits are wrong."
+    return "Nothing peeks, and one position is right. With several it is wrong: row t attends to positions 0 to t."
+
+
+def seeing(mask):
+    """A wrong answer to `mended_decoder`: mask(all True) is not the triangle."""
+
+    def decoder(target, memory, embed, self_attention, cross_attention, readout):
+        x = embed(target[:, :-1])
+        x = x + self_attention(x, mask(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)))
+        return readout(x + cross_attention(x, memory))
+
+    return decoder
+
+
+def reads_answers(target, *parts):
+    return mended_decoder(torch.cat([target[:, 1:], target[:, -1:]], dim=1), *parts)
+
+
+def without_memory(target, memory, embed, self_attention, cross_attention, readout):
+    return mended_decoder(target, memory, embed, self_attention, lambda x, memory: 0, readout)
 
 
 DECODER = Exercise(
-    lesson="transformer",
-    title="Find the bug: a decoder that peeks",
     solution=mended_decoder,
-    returns="logits for each token behind the start, (B, T, V)",
     cases=(
         Case(translations, earlier_moves),
-        Case(lambda: translations(1, 1), "With one sentence of one place it is wrong."),
+        Case(lambda: translations(1, 1), "With one sentence of one position it is wrong."),
         Case(translations, NO_GRADIENT, ask=pulled),
         Case(lambda: translations(dtype=torch.float32), SINGLE),
     ),
     stub=broken_decoder,
-    hints=(
-        "Change one token of `target` and see which rows of the logits move. A row before it must not.",
-        "The row at place t has to name target[:, t + 1]. Which places can x at place t look at?",
-        "Print the mask for T = 4. Row t should be True at 0 to t; the first row at 0 alone.",
-        "diagonal=1 comes from the other kind of mask, triu(diagonal=1), which is True for what is hidden.",
-    ),
-    mistakes=slips("""
-        .tril() -> .tril(diagonal=1)
-            The bug is still there. At place t the token at t + 1 can be looked at, and that is what t has to name.
-            In training the loss falls to nearly nothing; when it writes, that token is not there yet.
-        .tril() -> .tril(diagonal=-1)
-            Too far: now no place sees itself, and the first one nothing. What it reads is written already.
-        .tril() -> .triu()
-            You look ahead, at all that comes, and no longer back. Below the diagonal: tril.
-        .tril() -> .triu(diagonal=1)
-            That is PyTorch's other mask, True for what is hidden. Here True means: may be attended to.
-        .ones(T, T, dtype=torch.bool).tril() -> .ones(T, T, dtype=torch.bool)
-            Without a triangle each place sees the whole sentence, and so what it has to name.
-        .tril() -> .bool() & torch.eye(T, dtype=torch.bool)
-            Each place sees itself alone now. Nobody peeks, and nobody knows what was written before.
-        target[:, :-1] -> target[:, 1:]
-            It reads the very tokens that it has to name: each place sees its answer as its own input.
-        embed(target[:, :-1]) -> embed(torch.cat([target[:, :1], target[:, :-2]], dim=1))
-        .tril() -> .tril(diagonal=1)
-            You moved the input one further instead. Nobody peeks, but each place asks with the token before its own.
-        x = x + self_attention(x, mask) -> pass
-            Without a look at itself it cannot peek, and cannot know what it has written. Mend the mask.
-        x = x + self_attention(x, mask) -> x = self_attention(x, mask)
-            The mask is right, but the residual around self_attention is lost: x + ...
-        x = x + cross_attention(x, memory) -> pass
-            The memory is no longer read: without the source there is nothing to translate.
-    """),
+    mistakes={
+        "bug_still_there": broken_decoder,
+        "itself_hidden": seeing(lambda whole: whole.tril(-1)),
+        "ahead": seeing(lambda whole: whole.triu()),
+        "reversed": seeing(lambda whole: whole.triu(1)),
+        "nothing_hidden": seeing(lambda whole: whole),
+        "reads_answers": reads_answers,
+        "without_memory": without_memory,
+    },
 )
 
 EXERCISES = [MASK, BLOCK, DECODER]

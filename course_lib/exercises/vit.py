@@ -1,7 +1,6 @@
 """Lesson 09, the sentence of patches: an image cut and put together again, places for another grid.
 
-Maps of attention are in `vit_attention.py`, the start that puts its places wrongly and what is asked in
-`vit_questions.py`.
+Maps of attention, and a start that misplaces, are in `vit_attention.py`.
 """
 
 import torch
@@ -9,7 +8,6 @@ import torch.nn.functional as F
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled
-from course_lib.exercises.slips import slips
 
 MIXED_UP = "Five images of 4 x 7 patches come out wrong: have you mixed up two lengths that were equal until here?"
 
@@ -26,10 +24,23 @@ def pictures(B=2, C=3, H=4, W=6, P=2, dtype=torch.float64):
     return torch.randn(B, C, H, W, dtype=dtype), P
 
 
+def cut_in(order):
+    """A wrong answer to `my_patches`: the dimensions (B, C, h, P, w, P) in another order."""
+
+    def patches(images, P):
+        cut = images.unflatten(3, (-1, P)).unflatten(2, (-1, P))  # (B, C, h, P, w, P)
+        return cut.permute(order).flatten(3).flatten(1, 2)
+
+    return patches
+
+
+def far_pixels(images, P):
+    cut = images.unflatten(3, (P, -1)).unflatten(2, (P, -1))  # (B, C, P, h, P, w)
+    return cut.permute(0, 3, 5, 1, 2, 4).flatten(3).flatten(1, 2)
+
+
 PATCHES = Exercise(
-    title="An image becomes patches",
     solution=my_patches,
-    returns="a vector for each patch, (B, N, C P P)",
     cases=(
         Case(
             pictures,
@@ -55,39 +66,15 @@ PATCHES = Exercise(
         Case(pictures, NO_GRADIENT, ask=pulled),
         Case(lambda: pictures(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Height is h rows of patches times P rows of pixels: reshape H into (h, P), and W into (w, P).",
-        "images.reshape(B, C, H // P, P, W // P, P) has six dimensions, and moves no number.",
-        "Bring them into the order (B, h, w, C, P, P) with permute: first which patch, then what is in it.",
-        "Join the last three to C P P, and h, w to N: .flatten(3).flatten(1, 2).",
-    ),
-    mistakes=slips("""
-        cut.permute(0, 2, 4, 1, 3, 5) -> cut.reshape(B, H // P, W // P, C, P, P)
-            You cut the long row of numbers, so a patch of yours is a piece of a line: move dimensions with permute.
-        permute(0, 2, 4, 1, 3, 5) -> permute(0, 4, 2, 1, 3, 5)
-            Your patches go column by column. They stand as one reads: h before w.
-        permute(0, 2, 4, 1, 3, 5) -> permute(0, 2, 4, 1, 5, 3)
-            Inside your patches rows and columns are exchanged: the rows of a patch come before its columns.
-        permute(0, 2, 4, 1, 3, 5) -> permute(0, 2, 4, 3, 5, 1)
-            Your patches hold the channels of each pixel side by side. Here a channel comes whole, then the next.
-        H // P, P, W // P, P -> P, H // P, P, W // P
-        permute(0, 2, 4, 1, 3, 5) -> permute(0, 3, 5, 1, 2, 4)
-            Your patch takes every second pixel or so from all over the image: reshape H into (h, P), not (P, h).
-        H // P, P, W // P, P) -> H // P, P, H // P, P)
-            You take the width for the height: this image is not square.
-        .flatten(1, 2) -> .flatten(1, 2).mT
-            Yours is (B, C P P, N), as F.unfold gives it. A token is a row: transpose the last two dimensions.
-        .flatten(3).flatten(1, 2) -> .flatten(3).flatten(0, 2)
-            Batch and patches are one dimension in yours: flatten h and w alone, (1, 2).
-        cut.flatten(3).flatten(1, 2) -> cut.mean(dim=(4, 5)).flatten(1, 2)
-            You take the mean of each patch, one number a channel. All its C P P numbers are wanted.
-        cut.flatten(3).flatten(1, 2) -> cut[:, :, :, 0].flatten(3).flatten(1, 2)
-            Only the first channel is in yours. A patch holds all of them, one after the other.
-        return cut.flatten(3).flatten(1, 2) -> return F.unfold(images, P).mT
-            Your patches overlap: the window moves by one pixel. It moves by P.
-        cut.flatten(3) -> cut.flatten(4)
-            Each channel is a patch of its own in yours. All channels of a place belong to one token.
-    """),
+    mistakes={
+        "pieces_of_lines": lambda images, P: images.reshape(len(images), -1, images.shape[1] * P * P),
+        "column_by_column": cut_in((0, 4, 2, 1, 3, 5)),
+        "rows_exchanged": cut_in((0, 2, 4, 1, 5, 3)),
+        "channels_side_by_side": cut_in((0, 2, 4, 3, 5, 1)),
+        "far_pixels": far_pixels,
+        "transposed": lambda images, P: my_patches(images, P).mT,
+        "overlapping": lambda images, P: F.unfold(images, P).mT,
+    },
 )
 
 
@@ -103,10 +90,22 @@ def pieces(B=2, C=3, H=4, W=6, P=2, dtype=torch.float64):
     return torch.randn(B, H // P * (W // P), C * P * P, dtype=dtype), C, H, W
 
 
+def joined_in(order):
+    """A wrong answer to `my_image`: the dimensions (B, h, w, C, P, P) in another order."""
+
+    def image(patches, C, H, W):
+        P = round((patches.shape[2] / C) ** 0.5)
+        return patches.reshape(-1, H // P, W // P, C, P, P).permute(order).reshape(-1, C, H, W)
+
+    return image
+
+
+def channels_side_by_side(patches, C, H, W):
+    return my_image(patches.unflatten(2, (-1, C)).mT.flatten(2), C, H, W)
+
+
 IMAGE = Exercise(
-    title="Patches become an image again",
     solution=my_image,
-    returns="images, (B, C, H, W)",
     cases=(
         Case(
             pieces,
@@ -131,39 +130,15 @@ IMAGE = Exercise(
         Case(pieces, NO_GRADIENT, ask=pulled),
         Case(lambda: pieces(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Walk back through my_patches: its last line first.",
-        "A patch is C P P long, so P = sqrt(length / C). The grid is h = H // P down and w = W // P across.",
-        "patches.reshape(B, h, w, C, P, P) undoes the two flattens.",
-        "In the end h stands before the rows of a patch, w before its columns: permute to (B, C, h, P, w, P).",
-    ),
-    mistakes=slips("""
-        cut = cut.permute(0, 3, 1, 4, 2, 5) -> pass
-            You join the numbers as they lie, patch after patch. A line of the image runs through several patches.
-        permute(0, 3, 1, 4, 2, 5) -> permute(0, 2, 4, 1, 3, 5)
-            That is the permute of my_patches once more. Its inverse is another: (B, C, h, P, w, P) is wanted.
-        permute(0, 3, 1, 4, 2, 5) -> permute(0, 3, 1, 2, 4, 5)
-            You put h and w side by side, then the two sides of a patch. Beside h stand the rows of its patches.
-        permute(0, 3, 1, 4, 2, 5) -> permute(0, 3, 4, 1, 5, 2)
-            Your image begins with the first pixel of every patch: h before the rows of a patch, not behind them.
-        permute(0, 3, 1, 4, 2, 5) -> permute(0, 3, 1, 5, 2, 4)
-            Each patch is turned over its diagonal in yours: rows go with h, columns with w.
-        H // P, W // P, C, P, P) -> W // P, H // P, C, P, P).transpose(1, 2)
-            You lay the patches column by column. They stand as one reads.
-        H // P, W // P, C, P, P) -> H // P, W // P, P, P, C).permute(0, 1, 2, 5, 3, 4)
-            You read each pixel's channels side by side. A patch holds one channel whole, then the next.
-        patches.shape[2] / C -> patches.shape[2]
-            The length of a patch is C P P: divide by C before you take the root.
-        patches.shape[2] / C) ** 0.5 -> patches.shape[1]) ** 0.5
-            You take the root of how many patches there are. P follows from how long one is.
-        patches.reshape(len(patches), H // P -> patches[:1].reshape(1, H // P
-        return cut.reshape(len(patches), C, H, W) -> return cut.reshape(1, C, H, W).repeat(len(patches), 1, 1, 1)
-            You put the first image together and repeat it. Each one has patches of its own.
-        len(patches), C, H, W) -> len(patches), H, W, C)
-            Your result is (B, H, W, C). Here the channels stand before height and width.
-        cut.permute(0, 3, 1, 4, 2, 5) -> cut.permute(0, 3, 1, 4, 2, 5).flip(2)
-            Your image has its last row of patches on top.
-    """),
+    mistakes={
+        "not_permuted": lambda patches, C, H, W: patches.reshape(-1, C, H, W),
+        "same_permute": joined_in((0, 2, 4, 1, 3, 5)),
+        "grid_then_sides": joined_in((0, 3, 1, 2, 4, 5)),
+        "first_pixels_first": joined_in((0, 3, 4, 1, 5, 2)),
+        "patches_turned": joined_in((0, 3, 1, 5, 2, 4)),
+        "channels_side_by_side": channels_side_by_side,
+        "channels_last": lambda patches, C, H, W: my_image(patches, C, H, W).reshape(-1, H, W, C),
+    },
 )
 
 
@@ -179,10 +154,28 @@ def table(grid=(2, 3), new_grid=(4, 5), D=4, dtype=torch.float64):
     return torch.randn(1 + grid[0] * grid[1], D, dtype=dtype), grid, new_grid
 
 
+def stretched(**how):
+    """A wrong answer to `my_places`: the grid is interpolated in another way."""
+
+    def places_by(places, grid, new_grid):
+        picture = F.interpolate(places[1:].T.reshape(1, -1, *grid), new_grid, **how)
+        return torch.cat([places[:1], picture[0].flatten(1).T])
+
+    return places_by
+
+
+def not_transposed(places, grid, new_grid):
+    mixed = places[1:].reshape(-1, len(places) - 1).T
+    return my_places(torch.cat([places[:1], mixed]), grid, new_grid)
+
+
+def one_line(places, grid, new_grid):
+    line = F.interpolate(places[1:].T[None], new_grid[0] * new_grid[1], mode="linear")
+    return torch.cat([places[:1], line[0].T])
+
+
 PLACES = Exercise(
-    title="Places for another resolution",
     solution=my_places,
-    returns="a vector for [CLS] and one for each place of the new grid, (1 + h' w', D)",
     cases=(
         Case(
             table,
@@ -202,47 +195,21 @@ PLACES = Exercise(
         Case(lambda: table((1, 1), (2, 2), 1), OTHER_SIZES),
         Case(
             lambda: table((3, 2), (3, 4), 7),
-            "With seven numbers a place and a grid that grows to one side it is wrong.",
+            "With seven numbers per position and a grid that grows to one side it is wrong.",
         ),
         Case(table, NO_GRADIENT, ask=pulled),
         Case(lambda: table(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Take the row of [CLS] away first, and put it back in front at the end.",
-        "rest is (h w, D). F.interpolate wants pictures (1, D, h, w): transpose, then reshape.",
-        'F.interpolate(picture, new_grid, mode="bicubic") draws each of the D pictures on the new grid.',
-        "Back: picture[0].flatten(1) is (D, h' w'), and its transpose has a row for each place.",
-    ),
-    mistakes=slips("""
-        rest.T.reshape(1, -1, *grid) -> rest.reshape(1, -1, *grid)
-            You reshape without a transpose, so that a picture of yours mixes numbers of one vector: rest.T first.
-        picture[0].flatten(1).T -> picture[0].reshape(-1, places.shape[1])
-            The way back needs its transpose: (D, h', w') becomes (D, h' w'), and then a row for each place.
-        [cls, picture[0].flatten(1).T] -> [picture[0].flatten(1).T]
-            The row of [CLS] is lost: put it in front again.
-        [cls, picture[0].flatten(1).T] -> [picture[0].flatten(1).T, cls]
-            [CLS] stands at the end of yours. Its place is the first row.
-        cls, rest = places[:1], places[1:] -> cls, rest = places[-1:], places[:-1]
-            You take the last row for [CLS]. It is the first.
-        cls, rest = places[:1], places[1:] -> cls, rest = F.interpolate(places.T[None], 1)[0].T, places[1:]
-        [cls, picture -> [places.mean(0, keepdim=True), picture
-            You give [CLS] a mean of all places. Its row is not on the grid, and stays as it is.
-        mode="bicubic" -> mode="bilinear"
-            Bilinear is what the paper's code does. Asked is "bicubic", which Hugging Face's ViT computes.
-        mode="bicubic" -> mode="nearest"
-            You repeat the nearest vector. Asked is mode="bicubic", which goes smoothly from one to the next.
-        mode="bicubic" -> mode="bicubic", align_corners=True
-            align_corners=True pins the corners of both grids together. Patches are squares, not points: leave it out.
-        mode="bicubic" -> mode="bicubic", antialias=True
-            antialias=True blurs where the grid becomes smaller. Leave it out.
-        rest.T.reshape(1, -1, *grid) -> rest.T.reshape(1, -1, *grid[::-1])
-            You read the grid as (columns, rows). It is (rows, columns), as height comes before width.
-        (picture, new_grid, -> (picture, new_grid[::-1],
-            You draw on a grid with rows and columns exchanged: new_grid is (rows, columns) as it stands.
-        picture = F.interpolate(picture, new_grid, mode="bicubic") -> n = new_grid[0] * new_grid[1]
-        [cls, picture[0].flatten(1).T] -> [cls, F.interpolate(rest.T[None], n, mode="linear")[0].T]
-            You stretch the places as one line. They lie on a grid: what is below is as near as what is beside.
-    """),
+    mistakes={
+        "not_transposed": not_transposed,
+        "cls_lost": lambda places, grid, new_grid: my_places(places, grid, new_grid)[1:],
+        "cls_last": lambda places, grid, new_grid: my_places(places, grid, new_grid).roll(-1, 0),
+        "bilinear": stretched(mode="bilinear"),
+        "nearest": stretched(mode="nearest"),
+        "align_corners": stretched(mode="bicubic", align_corners=True),
+        "grid_exchanged": lambda places, grid, new_grid: my_places(places, grid[::-1], new_grid),
+        "one_line": one_line,
+    },
 )
 
 EXERCISES = [PATCHES, IMAGE, PLACES]

@@ -9,9 +9,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import NO_GRADIENT, OTHER_SIZES, SINGLE, Case, narrowed, pulled, tensors
-from course_lib.exercises.slips import slips
-
-LESSON = "vit"
 
 
 def my_rollout(maps):
@@ -28,11 +25,25 @@ def maps(L=3, B=2, heads=2, T=5, dtype=torch.float64):
     return ((3 * torch.randn(L, B, heads, T, T, dtype=dtype)).softmax(dim=-1),)
 
 
+def rolled(
+    heads=lambda weights: weights.mean(dim=1),
+    residual=lambda mean, eye: (mean + eye) / 2,
+    onward=lambda layer, mixed: layer @ mixed,
+):
+    """A wrong answer to `my_rollout`: another mean of the heads, another residual, or another product."""
+
+    def rollout(maps):
+        eye = torch.eye(maps.shape[-1]).to(maps)
+        mixed = eye
+        for weights in maps:
+            mixed = onward(residual(heads(weights), eye), mixed)
+        return mixed
+
+    return rollout
+
+
 ROLLOUT = Exercise(
-    lesson=LESSON,
-    title="Rollout",
     solution=my_rollout,
-    returns="for each place what it has from each input, (B, T, T)",
     cases=(
         Case(
             maps,
@@ -49,42 +60,15 @@ ROLLOUT = Exercise(
         Case(lambda: maps(6, 1, 4, 3), "With six layers and a single image it is wrong."),
         Case(lambda: maps(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "Layer by layer: maps[0] is the first, (B, heads, T, T). Take the mean over its heads.",
-        "The residual hands every place on to itself: (A + I) / 2, with I = torch.eye(T).",
-        "The places of layer 2 hold a mixture of layer 1's, which hold mixtures of the input: a product of matrices.",
-        "mixed = layer @ mixed, from the identity on: the new layer on the left.",
-    ),
-    mistakes=slips("""
-        (mean + torch.eye(mean.shape[-1]).to(mean)) / 2 -> mean
-            The residual is missing: what a place held before stays in it. (A + I) / 2.
-        (mean + torch.eye(mean.shape[-1]).to(mean)) / 2 -> mean + torch.eye(mean.shape[-1]).to(mean)
-            Your rows add up to more than 1, and more with each layer: divide A + I by 2.
-        layer @ mixed -> mixed @ layer
-            The product is the wrong way round: the later layer takes from what the earlier ones made, layer @ mixed.
-        weights.mean(dim=1) -> weights.sum(dim=1)
-            You add the heads up. Take their mean, so that a row still adds up to 1.
-        weights.mean(dim=1) -> weights.amax(dim=1)
-            You take the largest head at each place. Abnar and Zuidema take their mean.
-        weights.mean(dim=1) -> weights[:, 0]
-            You use the first head alone. Take the mean of all.
-        weights.mean(dim=1) -> weights.mean(dim=0)
-            You take the mean over the images. The heads are dimension 1.
-        layer @ mixed -> layer * mixed
-            You multiply number by number. What has moved twice is a product of matrices: @.
-        layer @ mixed -> layer + mixed
-            You add the layers up. What the second layer takes has been mixed by the first: a product.
-        layer @ mixed -> layer
-            Only the last layer is left of yours. What it mixes has been mixed before: layer @ mixed.
-        layer @ mixed -> layer.mT @ mixed
-            You look at each map from the side of the keys. Rows are who takes, columns from whom.
-        mean + torch.eye(mean.shape[-1]).to(mean) -> mean + 1
-            You add 1 to every number. The residual hands on each place to itself alone: the identity, torch.eye.
-        return mixed -> return mixed[:, 0]
-            You return the row of [CLS] alone. Asked is the whole matrix, (B, T, T).
-        for weights in maps -> for weights in maps[1:]
-            The first layer is left out in yours: begin with the identity, and go through all of them.
-    """),
+    mistakes={
+        "without_residual": rolled(residual=lambda mean, eye: mean),
+        "not_halved": rolled(residual=lambda mean, eye: mean + eye),
+        "residual_of_ones": rolled(residual=lambda mean, eye: (mean + 1) / 2),
+        "wrong_order": rolled(onward=lambda layer, mixed: mixed @ layer),
+        "elementwise": rolled(onward=lambda layer, mixed: layer * mixed),
+        "last_layer_only": rolled(onward=lambda layer, mixed: layer),
+        "first_head_only": rolled(heads=lambda weights: weights[:, 0]),
+    },
 )
 
 
@@ -113,11 +97,18 @@ def without_cls(given):
 about = partial(Case, tolerance=1e-4)  # who adds a millionth to a sum, against 0 / 0, is right
 
 
+def apart(length=lambda way: way.norm(dim=-1), share=lambda among: among / among.sum(dim=-1, keepdim=True)):
+    """A wrong answer to `my_distance`: another length of the way between two patches, or another share for each."""
+
+    def distance(weights, grid):
+        place = torch.cartesian_prod(*map(torch.arange, grid)).to(weights)
+        return (share(weights[:, :, 1:, 1:]) * length(place[:, None] - place)).sum(dim=-1).mean(dim=-1)
+
+    return distance
+
+
 DISTANCE = Exercise(
-    lesson=LESSON,
-    title="How far a head looks",
     solution=my_distance,
-    returns="a mean distance, in patches, for each image and head, (B, heads)",
     cases=(
         about(
             looks,
@@ -141,42 +132,16 @@ DISTANCE = Exercise(
         about(looks, NO_GRADIENT, ask=pulled),
         about(lambda: looks(dtype=torch.float32), SINGLE),
     ),
-    hints=(
-        "[CLS] has no place in the image: cut its row and its column off, weights[:, :, 1:, 1:].",
-        "Then a row no longer adds up to 1: divide it by its sum.",
-        "Patch n stands in row n // w and column n % w. The distance of two is the root of the sum of two squares.",
-        "For each patch, the sum of weight times distance. Then the mean over all patches that look.",
-    ),
-    mistakes=slips("""
-        weights[:, :, 1:, 1:] -> weights[:, :, :-1, :-1]
-            You cut the last patch off. [CLS] is the first place: 1: in both dimensions.
-        among = among / among.sum(dim=-1, keepdim=True) -> pass
-            What goes to [CLS] counts as distance 0 in yours. Divide each row by what it gives to patches.
-        among.sum(dim=-1, keepdim=True) -> among.sum(dim=-2, keepdim=True)
-            You divide by the sum of a column. A row is what one patch gives away: dim=-1.
-        .norm(dim=-1) -> .square().sum(dim=-1)
-            You leave out the root: that is the square of the distance.
-        .norm(dim=-1) -> .abs().sum(dim=-1)
-            You walk along rows and columns, as a taxi does. The straight way is the root of the sum of squares.
-        .norm(dim=-1) -> .abs().amax(dim=-1)
-            You take the longer of the two sides. The straight way is the root of the sum of squares.
-        .norm(dim=-1) -> .abs()[..., 0]
-            You count rows alone. The columns belong to the way too.
-        torch.cartesian_prod(torch.arange(h), torch.arange(w)) -> torch.arange(h * w)[:, None]
-            You count places along the line of patches. The one below is as near as the one beside.
-        (torch.arange(h), torch.arange(w)) -> (torch.arange(w), torch.arange(h))
-            Rows and columns of the grid are exchanged: patch n stands in row n // w, column n % w.
-        .sum(dim=-1).mean(dim=-1) -> .mean(dim=(-2, -1))
-            You divide by the number of patches once too often: the weights of a row add up to 1 already.
-        .sum(dim=-1).mean(dim=-1) -> .sum(dim=(-2, -1))
-            You add up over the patches that look. Take their mean.
-        (among * distance).sum(dim=-1).mean(dim=-1) -> distance[among.argmax(dim=-1), torch.arange(h * w)].mean(dim=-1)
-            You take the patch that is looked at most. Every patch counts, by its weight.
-        .sum(dim=-1).mean(dim=-1) -> .sum(dim=-1).mean(dim=(1, 2))
-            You take the mean over the heads as well. Each head has a distance of its own.
-        .sum(dim=-1).mean(dim=-1) -> .sum(dim=-1)[:, :, 0]
-            You answer for the first patch alone. Take the mean over all that look.
-    """),
+    mistakes={
+        "last_patch_cut": lambda weights, grid: my_distance(weights.roll((1, 1), (2, 3)), grid),
+        "cls_counts_as_0": apart(share=lambda among: among),
+        "squared": apart(lambda way: way.square().sum(dim=-1)),
+        "taxi": apart(lambda way: way.abs().sum(dim=-1)),
+        "rows_only": apart(lambda way: way.abs()[..., 0]),
+        "along_the_line": lambda weights, grid: my_distance(weights, (1, grid[0] * grid[1])),
+        "grid_exchanged": lambda weights, grid: my_distance(weights, grid[::-1]),
+        "summed": lambda weights, grid: my_distance(weights, grid) * grid[0] * grid[1],
+    },
 )
 
 
@@ -194,24 +159,32 @@ def mended_start(patches, w, cls, places):
 
 
 START_SHAPES, EVERY = "B T D, D H, H, S H", {"B": 3, "T": 5, "D": 4, "H": 7, "S": 6}  # S: T + 1 places
+
+
+def with_places(change):
+    """A wrong answer to `mended_start`: change(places) is added."""
+    return lambda patches, w, cls, places: mended_start(patches, w, cls, change(places))
+
+
+def cls_last(patches, w, cls, places):
+    return mended_start(patches, w, cls, 0 * places).roll(-1, 1) + places
+
+
 START = Exercise(
-    lesson=LESSON,
-    title="Find the bug: places one patch too early",
     solution=mended_start,
-    returns="what the first block reads, [CLS] first, (B, 1 + N, D)",
     cases=(
         Case(
             tensors(START_SHAPES, sizes=EVERY),
             narrowed(
                 (
                     lambda given: (given["patches"], given["w"], given["cls"], 0 * given["places"]),
-                    "With all places at 0 it is wrong already: [CLS], then patches @ w.",
+                    "With all positions at 0 it is wrong already: [CLS], then patches @ w.",
                 ),
                 (
                     lambda given: (0 * given["patches"], given["w"], given["cls"], given["places"]),
-                    "Which place belongs to whom is wrong: row 0 is for [CLS], row 1 for the first patch, and so on.",
+                    "Your positions are assigned wrongly: row 0 is for [CLS], row 1 for the first patch, and so on.",
                 ),
-                otherwise="Places alone are right, and patches alone. Together they are added, each once.",
+                otherwise="Positions alone are right, and so are patches alone. Add the two, each once.",
             ),
         ),
         Case(tensors(START_SHAPES, sizes={"B": 1, "T": 1, "D": 2, "H": 1, "S": 2}), OTHER_SIZES),
@@ -219,41 +192,16 @@ START = Exercise(
         Case(lambda: tuple(a.float() for a in tensors(START_SHAPES, sizes=EVERY)()), SINGLE),
     ),
     stub=broken_start,
-    hints=(
-        "places has 1 + N rows. Which of them does the broken function never use?",
-        "Which row does the first patch get, and for whom was that row made?",
-        "[CLS] is the first of the places. First put it in front, then add.",
-        "x = torch.cat([cls, patches]), and then x + places: one row each, in this order.",
-    ),
-    mistakes=slips("""
-        return x + places -> return torch.cat([x[:, :1], x[:, 1:] + places[:-1]], dim=1)
-            The bug is still there: each patch gets the place of the one before it, and [CLS] gets none. A model that
-            is trained so learns other places, and nobody notices; with weights that others trained, all is shifted.
-        return x + places -> return torch.cat([x[:, :1], x[:, 1:] + places[1:]], dim=1)
-            The patches are right. [CLS] has a place as well, the first row.
-        return x + places -> return torch.cat([x[:, :1], x[:, 1:] + places[:-1]], dim=1) + places
-            You add places twice: those before [CLS] came in front are still there. Each place is added once.
-        return x + places -> return x + places + torch.cat([0 * places[:1], places[1:]])
-            The places of the patches are added twice. Each is added once.
-        return x + places -> return x
-            No place is added at all: the model could not tell two patches exchanged. x + places.
-        return x + places -> return x + places.roll(1, 0)
-            The rows are shifted by one: the first is that of [CLS], the second that of the first patch.
-        return x + places -> return x + places.roll(-1, 0)
-            [CLS] gets the first patch's place, and all others one too late: the first row is that of [CLS].
-        torch.cat([cls.expand(len(x), 1, -1), x], dim=1) -> torch.cat([x, cls.expand(len(x), 1, -1)], dim=1)
-            You put [CLS] at the end. It stands in front, where the head reads it.
-        x = torch.cat([cls.expand(len(x), 1, -1), x], dim=1) -> x = torch.cat([0 * x[:, :1], x], dim=1) + cls
-            You add [CLS] to every patch. It is a token of its own.
-        x + places -> x * places
-            A place is added to what stands there, not multiplied with it.
-        return x + places -> return x + torch.cat([places[:1], 0 * places[1:]])
-            Only [CLS] gets its place. The patches need theirs.
-        x = torch.cat([cls.expand(len(x), 1, -1), x], dim=1) -> places = places[1:]
-            [CLS] is missing: 1 + N tokens are wanted, and the head reads the first.
-        return x + places -> return x + places[0]
-            Every token gets the place of [CLS]. Each row of places belongs to one of them.
-    """),
+    mistakes={
+        "bug_still_there": broken_start,
+        "cls_without_place": with_places(lambda places: torch.cat([0 * places[:1], places[1:]])),
+        "without_places": with_places(lambda places: 0 * places),
+        "shifted": with_places(lambda places: places.roll(1, 0)),
+        "one_place": with_places(lambda places: places[:1].expand_as(places)),
+        "cls_last": cls_last,
+        "multiplied": lambda patches, w, cls, places: mended_start(patches, w, cls, 0 * places) * places,
+        "without_cls": lambda patches, w, cls, places: patches @ w + places[1:],
+    },
 )
 
 EXERCISES = [ROLLOUT, DISTANCE, START]

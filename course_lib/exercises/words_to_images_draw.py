@@ -9,9 +9,6 @@ import torch
 
 from course_lib.exercises import Exercise
 from course_lib.exercises.probes import OTHER_SIZES, SINGLE, Case, fresh, same
-from course_lib.exercises.slips import slips
-
-LESSON = "words_to_images"
 
 
 def my_draw(model, words, n, n_words):
@@ -77,11 +74,24 @@ def all_at_once(model, words, n, n_words):
     return model(words)[:, -1, n_words:].topk(n, dim=1).indices
 
 
+def any_token(model, words, n, n_words):
+    row = words
+    for _ in range(n):
+        row = torch.cat([row, model(row)[:, -1].argmax(dim=1, keepdim=True)], dim=1)
+    return row[:, words.shape[1] :] - n_words
+
+
+def reading(part):
+    """A wrong answer to `my_draw`: the model reads part(sequence, number of words)."""
+
+    def draw(model, words, n, n_words):
+        return my_draw(lambda row: model(part(row, words.shape[1])), words, n, n_words)
+
+    return draw
+
+
 DRAW = Exercise(
-    lesson=LESSON,
-    title="Codes after words",
     solution=my_draw,
-    returns="the codes of each image, integers (B, n) from 0",
     cases=(
         Case(names, which_code, written),
         Case(lambda: names(1, 1, 1, 3, 1), OTHER_SIZES, written),
@@ -89,61 +99,16 @@ DRAW = Exercise(
         Case(lambda: names(3, 2, 4, 1, 3), "With a single code it is wrong: that code, n times.", written),
         Case(the_last_code, "With more codes than words it is wrong: code k is token n_words + k.", written),
     ),
-    hints=(
-        "It is lesson 07's loop that generates text. What is different about the tokens that are allowed?",
-        "model(row)[:, -1] predicts the next token, (B, V + K). The codes are its last K numbers.",
-        "logits[:, n_words:].argmax(dim=1, keepdim=True) counts codes from 0. Which token is that in the sequence?",
-        "row = torch.cat([row, best + n_words], dim=1), n times. At the end remove the words, and count from 0 again.",
-    ),
-    mistakes=(
-        (all_at_once, "You take the n best codes for the first position. Each code has to be read before the next."),
-        *slips("""
-        logits[:, n_words:].argmax -> logits.argmax
-        best + n_words -> best
-            You take the most probable of all tokens, and that can be a word. Only a code is allowed here: logits[:,
-            n_words:].
-        logits = model(row)[:, -1] -> logits = model(row)[:, -1].index_fill(1, torch.arange(n_words), 0.0)
-        logits[:, n_words:].argmax -> logits.argmax
-        best + n_words -> best
-            You set the logits of words to 0. Where those of all codes are below 0, a word still wins. Use minus
-            infinity.
-        model(row) -> model(words)
-            You ask each time what follows the words alone, so the same code comes n times. Give the model the whole
-            sequence, and take the logits of its last position.
-        [row, best + n_words] -> [row, best]
-        :] - n_words -> :]
-            You append the code as it is. In the sequence code 0 is token n_words; otherwise it is read as a word.
-        [:, -1] -> [:, 0]
-            You take the logits of the first position. The next token is predicted at the last one: [:, -1].
-        :] - n_words -> :]
-            Your codes are still tokens of the sequence. Counted from 0, they are n_words less.
-        return row[:, words.shape[1] :] - n_words -> return row
-            You return the whole sequence. Return its codes, without the words, from 0.
-        return row[:, words.shape[1] :] - n_words -> return torch.cat([words, row[:, words.shape[1] :] - n_words], 1)
-            You return the words, too. Return only the codes.
-        return row[:, words.shape[1] :] - n_words -> return best
-            You return only the last code. Return all n.
-        model(row) -> model(row[:, -1:] if row.shape[1] > words.shape[1] else row)
-            The model reads only the last code. Without a cache it knows nothing of what came before: give it the whole
-            sequence.
-        model(row) -> model(row[:, words.shape[1] :] if row.shape[1] > words.shape[1] else row)
-            After the first code the model reads only the codes. Then it no longer knows the name.
-        [row, best + n_words] -> [best + n_words, row]
-            You put the new code in front of the sequence. It belongs at the end.
-        .argmax(dim=1, keepdim=True) -> [:1].argmax(dim=1, keepdim=True).expand(len(row), -1)
-            All names get the codes of the first one. Each has its own.
-        argmax -> argmin
-            You take the least probable code.
-        logits[:, n_words:] -> logits[:, n_words + 1 :]
-            You leave out a code: the first is token n_words, after words 0 to n_words - 1.
-        range(n) -> range(n + 1)
-            You write one code too many.
-        range(n) -> range(n - 1)
-            You write one code too few.
-        range(n): -> range(n - words.shape[1]):
-            n counts the codes alone. You subtracted the words.
-    """),
-    ),
+    mistakes={
+        "any_token": any_token,
+        "all_at_once": all_at_once,
+        "words_alone": reading(lambda row, T: row[:, :T]),
+        "words_forgotten": reading(lambda row, T: row[:, T:] if row.shape[1] > T else row),
+        "first_position": lambda model, *more: my_draw(lambda row: model(row).flip(1), *more),
+        "tokens_returned": lambda model, words, n, n_words: my_draw(model, words, n, n_words) + n_words,
+        "last_code_only": lambda *given: my_draw(*given)[:, -1:],
+        "one_too_many": lambda model, words, n, n_words: my_draw(model, words, n + 1, n_words),
+    },
 )
 
 
@@ -217,11 +182,19 @@ def where_they_lie(answer, solution, arguments):
     return f"After yours the codes lie so: {places(answer, *arguments)}. It should be: {places(solution, *arguments)}."
 
 
+def moving(where):
+    """A wrong answer to `mended_revive`: where(dead codes, vectors) is where they go."""
+
+    def revive(codes, share, vectors):
+        codes, dead = codes.clone(), share < 0.03
+        codes[dead] = where(codes[dead], vectors)
+        return codes
+
+    return revive
+
+
 REVIVE = Exercise(
-    lesson=LESSON,
-    title="Find the bug: dead codes that all move to one vector",
     solution=mended_revive,
-    returns="the codes, (K, E), the dead ones moved; no gradient is needed",
     cases=(
         Case(codebook, "A codebook is K codes of E numbers.", form),
         Case(codebook, where_they_lie, places),
@@ -235,52 +208,15 @@ REVIVE = Exercise(
         Case(lambda: codebook(2, 1, 1, dtype=torch.float32), SINGLE),
     ),
     stub=broken_revive,
-    hints=(
-        "Three codes are dead. Print the codes before and afterwards. Where do the three lie?",
-        "Of several equal codes argmin takes the first. What becomes of the others, and of all other vectors?",
-        "`drawn` has one number, and vectors[drawn], (1, E), is written to every dead code. How many are needed?",
-        "torch.randperm(len(vectors)) has every index once, in random order. Take as many as there are dead codes.",
-    ),
-    mistakes=slips("""
-        torch.randperm(len(vectors))[: len(dead)] -> torch.randint(len(vectors), (1,))
-            The bug is still there: all dead codes lie on one vector. The first of several equals is chosen, and until
-            it has moved the others are as dead as before. So they crowd around one vector, and the rest of the vectors
-            has none of them.
-        torch.randperm(len(vectors))[: len(dead)] -> torch.randint(len(vectors), (len(dead),))
-            Some of your dead codes share a vector: do not sample a vector twice. (The library does so, but there
-            thousands of vectors are available for a few codes. Here there are few.)
-        codes[dead] = vectors[drawn] -> codes[dead] = vectors.mean(dim=0)
-            You put all dead codes on the mean of the vectors. There is no vector there, and the codes are still equal.
-        codes[dead] = vectors[drawn] -> codes[dead] = codes[dead] + 0.01 * torch.randn_like(codes[dead])
-            You move the dead codes a little where they lie. No vector is near, so they stay dead.
-        codes[dead] = vectors[drawn] -> codes[dead] = 5 + torch.randn_like(codes[dead])
-            You put dead codes where no vector is. Nothing will choose them there, random or not: put them on vectors.
-        codes[dead] = vectors[drawn] -> codes[dead] = vectors[drawn] + 1e-3 * torch.randn_like(vectors[drawn])
-            You add noise to the vectors. That would do no harm, but was not asked for: put each code exactly on its own
-            vector.
-        codes[dead] = vectors[drawn] -> codes[: len(dead)] = vectors[drawn]
-            You overwrite the first codes. The dead ones may stand anywhere: codes[dead].
-        share < 0.03 -> share >= 0.03
-            You move the living codes and leave the dead ones.
-        share < 0.03 -> share <= 0
-            You move only codes that are never chosen. Below 0.03 a code is dead.
-        share < 0.03 -> share < 0.3
-            You move a code that is seldom chosen, but is not dead: below 0.03.
-        (share < 0.03) -> (share < 2)
-            You move all codes. The living ones stay where they are.
-        .nonzero().flatten() -> .nonzero().flatten()[:1]
-            You move one code. All dead codes move.
-        codes[dead] = vectors[drawn] -> codes[dead] = codes[share >= 0.03][:1]
-            You put the dead codes on a living one. Of two equal codes argmin takes the first, so nothing is gained.
-        return codes -> return torch.cat([codes[share >= 0.03], codes[dead]])
-            You return the living codes first. Each code keeps its own index, because the indices are what is written.
-        return codes -> return codes[dead]
-            You return only the dead codes. Return all K, each at its own index.
-        return codes -> return vectors
-            You return the vectors. Return the codes.
-        codes[dead] = vectors[drawn] -> pass
-            Nothing moves in your version.
-    """),
+    mistakes={
+        "bug_still_there": broken_revive,
+        "some_share": moving(lambda dead, vectors: vectors[torch.randint(len(vectors), (len(dead),))]),
+        "mean": moving(lambda dead, vectors: vectors.mean(dim=0)),
+        "nearby": moving(lambda dead, vectors: dead + 0.01 * torch.randn_like(dead)),
+        "never_chosen_only": lambda codes, share, vectors: mended_revive(codes, (share > 0).to(share), vectors),
+        "living_moved": lambda codes, share, vectors: mended_revive(codes, (share < 0.03).to(share), vectors),
+        "nothing_moves": lambda codes, share, vectors: codes.clone(),
+    },
 )
 
 EXERCISES = [DRAW, REVIVE]

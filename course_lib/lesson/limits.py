@@ -43,8 +43,8 @@ HEAVY_PACKAGES = ("transformers", "datasets", "bertviz", "sklearn", "scipy", "pa
 
 # hints of an exercise, at least: the first asks, the last nearly tells
 HINTS = 3
-# known wrong answers of an exercise, at least, ten are usual: each is caught, with a message of its own
-MISTAKES = 7
+# known wrong answers of an exercise, at most: those that people really write, each with a message of its own
+MISTAKES = 8
 # options of a question, at least: a coin would do for two
 OPTIONS = 3
 # characters of the reason that an option is given, at least: it says why, not whether

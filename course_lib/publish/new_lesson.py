@@ -46,6 +46,7 @@ def files_of(lesson: Lesson) -> dict[str, str]:
         **{f"concept {n}": f"course_lib/{file}" for n, file in enumerate(concepts)},
         **{f"test {n}": f"tests/test_{Path(file).stem}.py" for n, file in enumerate(concepts)},
         "exercises": f"course_lib/exercises/{lesson.slug}.py",
+        "texts": f"course_lib/exercises/{lesson.slug}.toml",
         "answers": f"tests/other_answers/{lesson.slug}.py",
         "experiments": f"course_lib/experiments/{lesson.slug}.py",
         "findings": f"course_lib/experiments/findings/{lesson.slug}.py",
@@ -109,7 +110,7 @@ def names_taken() -> set[str]:
     free = "the_slug_of_a_lesson"
     lesson = Lesson(99, free, "Title", "Question?", (f"{SHELF[-1]}/{free}.py",), to_be_written=True)
     found = set(dir(builtins))
-    for path in TEMPLATES.glob("*.txt"):
+    for path in set(TEMPLATES.glob("*.txt")) - set(TEMPLATES.glob("*.toml.txt")):
         text = _text(path.name.partition(".")[0], lesson, SHELF[-1])
         if path.name == "notebook.txt":
             cells = nbformat.reads(text, 4).cells
@@ -200,7 +201,7 @@ def _quoted(value):
 
 def _text(kind, lesson, folder):
     """A template with the lesson's words in it; of the notebook its file's text."""
-    name = "notebook.txt" if kind == "notebook" else f"{kind}.py.txt"
+    name = {"notebook": "notebook.txt", "texts": "texts.toml.txt"}.get(kind, f"{kind}.py.txt")
     text = (TEMPLATES / name).read_text(encoding="utf-8")
     words = {"SLUG": lesson.slug, "DASHED": lesson.slug.replace("_", "-"), "NUMBER": f"{lesson.number:02d}"}
     words |= {"TITLE": lesson.title, "QUESTION": lesson.question, "FOLDER": folder}
