@@ -61,7 +61,6 @@ def pack(tmp_path, monkeypatch):
 def test_counts_and_checksum_are_pinned():
     assert [len(interface.rows(split)) for split in SPLITS] == [2_459, 268, 279]
     assert interface.checksum() == "21fa8f8d7b20ef11479a40db63e43e118924c4ca05c852625922e56e1de37930"
-    assert interface.checksum() in interface.card()
 
 
 @pytest.mark.parametrize("source, target", [

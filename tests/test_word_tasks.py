@@ -5,8 +5,8 @@ import unicodedata
 import datasets
 import pytest
 
-from course_lib.data import SPLITS, sha256, word_tasks
-from course_lib.data.word_tasks import SIZES, TASKS, card, pairs, rows
+from course_lib.data import SPLITS, read_card, sha256, word_tasks
+from course_lib.data.word_tasks import SIZES, TASKS, pairs, rows
 
 ALL = {task: [pair for split in SPLITS for pair in pairs(task, split)] for task in TASKS}
 
@@ -17,7 +17,7 @@ def test_the_checksum_is_pinned():
 
 def test_every_task_has_as_many_pairs_as_the_sizes_say_and_the_lists_hold_no_more():
     for task, found in ALL.items():
-        assert len(found) == len(word_tasks.LISTS[task].split()) == sum(SIZES.values()) == 80
+        assert len(found) == sum(row.task == task for row in word_tasks.ROWS) == sum(SIZES.values()) == 80
         assert {split: len(pairs(task, split)) for split in SPLITS} == SIZES
 
 
@@ -82,7 +82,7 @@ def test_unknown_names_are_refused():
 
 
 def test_the_card_states_what_the_lists_hold():
-    text = " ".join(card().split())
+    text = " ".join(read_card("word_tasks").split())
     assert "Eight tasks" in word_tasks.__doc__ and "8 tasks of 80 pairs each" in text and word_tasks.checksum() in text
     for task in TASKS:
         answers = [answer for _, answer in pairs(task, "test")]
