@@ -71,11 +71,6 @@ def test_what_a_caller_does_to_the_arrays_stays_with_the_caller():
     assert digits.arrays("test")[0].min() == 0 and digits.arrays("test")[1].min() == 0
 
 
-def test_an_unknown_split_is_refused():
-    with pytest.raises(ValueError, match="'train', 'validation' or 'test', not 'all'"):
-        digits.arrays("all")
-
-
 def test_a_damaged_file_says_what_to_do(monkeypatch):
     digits._read.cache_clear()
     monkeypatch.setattr(digits, "CHECKSUM", "0" * 64)

@@ -2,7 +2,6 @@
 
 import re
 
-import datasets
 import pytest
 
 from course_lib.data import SPLITS, emoji, read_card
@@ -68,13 +67,6 @@ def test_the_split_is_drawn_by_group_and_mixed():
         emoji.rows("all")
     emoji.rows("test").clear()
     assert len(emoji.rows("test")) == 316
-
-
-def test_load_gives_the_rows():
-    loaded = emoji.load()
-    assert isinstance(loaded, datasets.DatasetDict) and list(loaded) == list(SPLITS)
-    for split in SPLITS:
-        assert [tuple(row.values()) for row in loaded[split]] == [tuple(row) for row in ALL[split]]
 
 
 def test_a_damaged_file_says_what_to_do(monkeypatch):

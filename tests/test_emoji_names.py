@@ -73,13 +73,6 @@ def test_an_unknown_language_is_said_in_words(code):
         names("test", code)
 
 
-def test_an_unknown_split_is_said_in_words_and_rows_are_the_callers():
-    with pytest.raises(ValueError, match="'train', 'validation' or 'test', not 'de'"):
-        names("de", "test")
-    names("test", "de").clear()
-    assert len(names("test", "de")) == 316
-
-
 def test_load_gives_a_column_for_each_language():
     loaded = emoji_names.load()
     assert isinstance(loaded, datasets.DatasetDict) and list(loaded) == list(SPLITS)

@@ -132,13 +132,6 @@ def test_an_unknown_language_is_said_in_words(code):
         names(code)
 
 
-@pytest.mark.parametrize("split", ["", "all", "en", 0])
-def test_an_unknown_split_is_said_in_words(split):
-    for asked in (lambda: names("en", split), lambda: items(split), lambda: drawn(1, split=split)):
-        with pytest.raises(ValueError, match="split must be 'train', 'validation' or 'test', not "):
-            asked()
-
-
 def test_amounts_are_the_characters_of_train():
     found = amounts()
     assert list(found) == list(LANGUAGES)
