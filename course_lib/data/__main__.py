@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date
-from importlib import import_module
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from course_lib.data import (
     grammar,
     interface,
     locale_names,
+    play_tasks,
     plays,
     scenes,
     senses,
@@ -200,10 +200,20 @@ TABLES = {
 }
 
 
+# What has a version and a checksum, by the name of its module.
+VERSIONED = {
+    corpus.__name__.rpartition(".")[2]: corpus
+    for corpus in (
+        *(dates, digits, emoji, emoji_names, glyphs, grammar, interface, locale_names),
+        *(play_tasks, plays, scenes, senses, sounds, territories, word_tasks),
+    )
+}
+
+
 def made(name: str) -> str:
-    """The block of this name; raises KeyError for a table and ModuleNotFoundError for a corpus that there is not."""
+    """The block of this name; raises KeyError for a table or a corpus that there is not."""
     if name.endswith(" version"):
-        corpus = import_module(f"course_lib.data.{name.removesuffix(' version')}")
+        corpus = VERSIONED[name.removesuffix(" version")]
         return f"**Version** {corpus.VERSION}, checksum `{corpus.checksum()}`."
     columns, rows = TABLES[name][0].split(" | "), TABLES[name][1]()
     lines = [[column.removeprefix(">") for column in columns], ["---:" if c[0] == ">" else "---" for c in columns]]
