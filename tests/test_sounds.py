@@ -6,7 +6,7 @@ import datasets
 import numpy as np
 import pytest
 
-from course_lib.data import SPLITS, sounds
+from course_lib.data import SPLITS, read_card, sounds
 from course_lib.experiments import seq2seq_sounds as rules
 from course_lib.train import published
 from course_lib.translation.error_rate import edit_distance
@@ -140,14 +140,13 @@ def test_the_baselines_of_the_card_are_those_of_the_rules(splits):
     say = rules.letter_by_letter(train)
     told = [[say(row.word) for row in some], rules.nearest_words(train, [row.word for row in some])]
     right = [sum(mine == row.sounds for mine, row in zip(said, some, strict=True)) for said in told]
-    assert tuple(right) == sounds.BASELINES
+    text = " ".join(read_card("sounds").split())
+    assert f"says {right[0]} of 1,000 test words" in text and f"spelled most alike {right[1]}." in text
 
 
 @pytest.mark.slow
 def test_the_card_states_what_the_words_are():
-    text = " ".join(sounds.card().split())
+    text = " ".join(read_card("sounds").split())
     assert "117,493 words" in text and sounds.checksum() in text
     for split, count in (("train", "100,094"), ("validation", "5,647"), ("test", "11,752")):
         assert f"| {split} | {count} |" in text
-    for part in ("What it is", "Where from, licence", "Size and split", "Baselines", "Not to be concluded", "Version"):
-        assert f"**{part}" in text

@@ -8,7 +8,7 @@ from itertools import product
 import datasets
 import pytest
 
-from course_lib.data import SPLITS, territories
+from course_lib.data import SPLITS, read_card, territories
 from course_lib.data.territories import WORDS, facts, passage, question, say
 from course_lib.data.territory_wordings import KINDS, WORDINGS
 from course_lib.retrieval.bm25 import STOP_WORDS, terms
@@ -148,7 +148,7 @@ def test_without_babel_it_is_said_in_a_sentence(monkeypatch):
 
 
 def test_the_card_states_what_the_facts_are():
-    text = " ".join(territories.card().split())
+    text = " ".join(read_card("territories").split())
     assert f"{len(EVERY):,} facts about {len({one.place for one in EVERY})} " in text
     assert territories.checksum() in text
     euro = Counter(one.answer for one in EVERY if one.kind == "money").most_common(1)[0]

@@ -2,11 +2,10 @@
 
 import unicodedata
 
-import datasets
 import pytest
 
-from course_lib.data import SPLITS, sha256, word_tasks
-from course_lib.data.word_tasks import SIZES, TASKS, card, pairs, rows
+from course_lib.data import SPLITS, read_card, sha256, word_tasks
+from course_lib.data.word_tasks import SIZES, TASKS, pairs
 
 ALL = {task: [pair for split in SPLITS for pair in pairs(task, split)] for task in TASKS}
 
@@ -17,7 +16,7 @@ def test_the_checksum_is_pinned():
 
 def test_every_task_has_as_many_pairs_as_the_sizes_say_and_the_lists_hold_no_more():
     for task, found in ALL.items():
-        assert len(found) == len(word_tasks.LISTS[task].split()) == sum(SIZES.values()) == 80
+        assert len(found) == sum(row.task == task for row in word_tasks.ROWS) == sum(SIZES.values()) == 80
         assert {split: len(pairs(task, split)) for split in SPLITS} == SIZES
 
 
@@ -61,28 +60,13 @@ def test_the_split_is_drawn_by_a_hash_of_the_word():
         assert found == sorted(found, key=lambda pair: sha256(f"word tasks 1 {pair[0]}")), task
 
 
-def test_load_gives_the_rows_of_every_task():
-    loaded = word_tasks.load()
-    assert isinstance(loaded, datasets.DatasetDict) and list(loaded) == list(SPLITS)
-    for split in SPLITS:
-        assert [tuple(row.values()) for row in loaded[split]] == [tuple(row) for row in rows(split)]
-        assert len(rows(split)) == len(TASKS) * SIZES[split]
-
-
-def test_what_a_caller_does_to_the_pairs_stays_with_the_caller():
-    pairs("plurals", "test").clear()
-    assert len(pairs("plurals", "test")) == 32
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="'train', 'validation' or 'test', not 'all'"):
-        pairs("plurals", "all")
+def test_an_unknown_task_is_refused():
     with pytest.raises(ValueError, match="task must be one of 'capitals', .*; got 'verbs'"):
         pairs("verbs", "test")
 
 
 def test_the_card_states_what_the_lists_hold():
-    text = " ".join(card().split())
+    text = " ".join(read_card("word_tasks").split())
     assert "Eight tasks" in word_tasks.__doc__ and "8 tasks of 80 pairs each" in text and word_tasks.checksum() in text
     for task in TASKS:
         answers = [answer for _, answer in pairs(task, "test")]

@@ -1,12 +1,13 @@
-"""The corpora of the course: each module has `load()`, with fixed splits, and `card()`, which describes it.
+"""The corpora of the course: each module has `load()`, with fixed splits; data/README.md has a card of each.
 
-`python -m course_lib.data` gathers the cards in data/README.md. Nothing is read or downloaded on import.
+Nothing is downloaded on import, and nothing read but our own short lists in data/lists.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
 SPLITS = ("train", "validation", "test")
+FOLDER = Path(__file__).resolve().parents[2] / "data"
+README = FOLDER / "README.md"
 
 
 class Pair(NamedTuple):
@@ -40,6 +43,33 @@ def check_split(split: str) -> None:
 def sha256(data: str | bytes) -> str:
     """The SHA-256 of bytes, or of text as UTF-8, in hexadecimal: for checksums and fixed draws."""
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def read_card(corpus: str) -> str:
+    """The card of a corpus, in Markdown, as data/README.md has it: what it is, its source, licence, size and splits.
+
+    corpus: its module's name. Raises LookupError where there is no such card, FileNotFoundError outside a checkout.
+    """
+    text = re.sub(r"<!-- /?made.*-->\n", "", README.read_text(encoding="utf-8"))
+    found = re.search(rf"^## .+ \(`course_lib\.data\.{corpus}`\)\n(?:(?!## ).*\n)*", text, re.MULTILINE)
+    if not found:
+        raise LookupError(f"data/README.md has no card of {corpus!r}.")
+    return found[0].rstrip() + "\n"
+
+
+def read_list(name: str, checksum: str) -> list[list[str]]:
+    """The rows of data/lists/<name>.tsv, without the first, which names the columns.
+
+    `checksum` is the SHA-256 of the file: so a change of the list is a change of code, and records made with the old
+    list are seen to be stale. Raises FileNotFoundError outside a checkout, RuntimeError for another file.
+    """
+    text = (FOLDER / "lists" / f"{name}.tsv").read_text(encoding="utf-8")
+    if (found := sha256(text)) != checksum:
+        raise RuntimeError(
+            f"data/lists/{name}.tsv is not the list this course knows. If you have changed it, write its new checksum "
+            f"{found} where it is read; if not, get it back from the repository."
+        )
+    return [line.split("\t") for line in text.splitlines()[1:]]
 
 
 def read_packaged(pinned: str, pattern: str, checksum: str) -> list[tuple[Path, bytes]]:

@@ -63,37 +63,3 @@ def checksum() -> str:
         images, labels = arrays(split)
         bits += (images * 16).astype(np.uint8).tobytes() + labels.astype(np.uint8).tobytes()
     return sha256(bits)
-
-
-def card() -> str:
-    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
-    table = "\n".join(
-        f"| {split} | {len(labels)} | {', '.join(map(str, np.bincount(labels)))} |"
-        for split, labels in ((split, arrays(split)[1]) for split in SPLITS)
-    )
-    return f"""## Digits (`course_lib.data.digits`)
-
-**What it is.** {sum(len(arrays(s)[1]) for s in SPLITS):,} handwritten digits, scanned: 8 × 8 values of ink
-from 0 (none) to 1. The values are sixteenths: each counts the dark dots in a 4 × 4 square of the scan.
-
-**Where from, licence.** A file inside `{PACKAGE}` (BSD licence): the test part of *Optical Recognition of
-Handwritten Digits* (E. Alpaydin and C. Kaynak, 1998; UCI Machine Learning Repository, CC BY 4.0). Nothing
-is copied into this repository, nothing is downloaded.
-
-**Size and split.**
-
-| split | images | of the digits 0, 1, … 9 |
-| --- | --- | --- |
-{table}
-
-The file goes form by form, about 130 digits each, a form in one hand. The splits are the first nine forms,
-the next two and the last three, so each holds every digit about equally often, and test is in other hands
-than train. (The source counts thirteen writers and we count fourteen forms: one hand at most can be on two
-sides.) No two images are equal.
-
-**Not to be concluded.** How well a model reads other people's writing: three forms are the test, and a few
-points between two splits can be one person's hand. Nor how a model does on larger images: at 8 × 8 the
-nearest image of train already names 95 in 100 of test rightly.
-
-**Version** {VERSION}, checksum `{checksum()}`.
-"""

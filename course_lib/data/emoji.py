@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +19,6 @@ GROUPS = (
     "Activities", "Animals & Nature", "Food & Drink", "Objects", "People & Body", "Smileys & Emotion", "Symbols",
     "Travel & Places",
 )  # fmt: skip
-BAG_OF_WORDS = ("0.29", "0.38", "0.47", "0.53")  # of test names, as measured; a test measures it again
 SHARES = {"test": 0.25, "validation": 0.1}  # of the families of a group; train has the rest
 # Words in which the names of one family differ: gender, number, direction, size, colour; and words that tell nothing.
 GENDER = set("man men woman women male female person people boy boys girl girls adult child".split())
@@ -112,42 +110,3 @@ def _splits() -> dict[str, list[Row]]:
 def checksum() -> str:
     """SHA-256 of every row of every split, in order: it changes with the source, the choice and the draw."""
     return sha256(json.dumps([rows(split) for split in SPLITS]))
-
-
-def card() -> str:
-    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
-    parts = {split: rows(split) for split in SPLITS}
-    counts = {split: Counter(row.group for row in part) for split, part in parts.items()}
-    table = "\n".join(f"| {g} | {' | '.join(str(counts[split][g]) for split in SPLITS)} |" for g in GROUPS)
-    total = " | ".join(str(len(part)) for part in parts.values())
-    examples = " · ".join(f"{row.emoji} {row.name} → {row.group}, {row.subgroup}" for row in parts["train"][:4])
-    most = max(counts["test"].values()) / len(parts["test"])
-    return f"""## Emoji (`course_lib.data.emoji`)
-
-**What it is.** {sum(map(len, parts.values())):,} names of emoji with the group ({len(GROUPS)}) and the subgroup
-({len({row.subgroup for part in parts.values() for row in part})}) that Unicode gives them: labels that people agreed
-upon. {examples}.
-
-**Where from, licence.** A file inside `{PACKAGE}` (MIT licence), made from Unicode's own data files (Unicode License).
-Nothing is copied into this repository, nothing is downloaded. Flags and components are left out.
-
-**Size and split.**
-
-| group | train | validation | test |
-| --- | --- | --- | --- |
-{table}
-| all | {total} |
-
-Names that differ in gender, number, direction, size or colour alone (*woman running facing right*, *man running*) are
-one family, and only its first name is here, so that nothing is on two sides but for such a word. Skin tones have no
-names of their own. A hash of the family draws the split, within each group.
-
-**Baselines.** The largest group of train: {most:.2f} of the test names. A bag of words (logistic regression): about
-{", ".join(BAG_OF_WORDS)} of them with 40, 100, 300 and all labels.
-
-**Not to be concluded.** That a model understands pictures: it sees names. Names of related things share a word still
-(*sun behind cloud*, *cloud with rain*), so a bag of words learns something. The groups are illustrative, Unicode says:
-they order a keyboard, and *Objects* and *Symbols* hold what fits nowhere else.
-
-**Version** {VERSION}, checksum `{checksum()}`.
-"""

@@ -131,37 +131,3 @@ def _known(found: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, tuple[n
 def _check_source(source: str) -> None:
     if source not in SOURCES:
         raise ValueError(f"source must be one of {', '.join(map(repr, SOURCES))}; got {source!r}.")
-
-
-def card() -> str:
-    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
-    table = "\n".join(f"| {split} | {last - first:,} |" for split, (_, first, last) in CUTS.items())
-    return f"""## Fashion-MNIST (`course_lib.data.fashion`)
-
-**What it is.** 70,000 pictures of clothes from a shop, 28 × 28, grey, one of ten kinds: {", ".join(NAMES)}. Values of
-ink from 0 to 255 (`arrays` gives them from 0 to 1).
-
-**Where from, licence.** H. Xiao, K. Rasul and R. Vollgraf, 2017, *Fashion-MNIST: a novel image dataset for benchmarking
-machine learning algorithms*; Zalando SE, MIT licence. It is not installed with the course, for no package of Python's
-registry ships it. Two sources hold the same bytes: Debian's package `dataset-fashion-mnist` (31 MB; or a folder with
-its four files, named by the variable `{VARIABLE}`), and the hub, `load(source="hub:fashion")`. Lessons that use it
-go on without it, and say so.
-
-**Size and split.**
-
-| split | images |
-| --- | --- |
-{table}
-
-Test is the source's own test set, which has 1,000 pictures of each kind. Validation is the end of its training set,
-whose order is mixed: 450 to 527 of each kind. No two pictures are equal.
-
-**Baseline.** Without any training, the kind whose mean picture in train is nearest to a picture of test names 68 in 100
-rightly.
-
-**Not to be concluded.** How well a model sees: the things lie flat, alone and in the middle, all of one size. Nor how
-well it knows clothes: shirts, T-shirts, pullovers and coats differ less here than in a wardrobe, and the labels are the
-shop's.
-
-**Version** {VERSION}, checksum `{CHECKSUM}`.
-"""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from course_lib.data import SPLITS, check_split, datasets_package, read_packaged, sha256
+from course_lib.data import SPLITS, check_split, datasets_package, read_card, read_packaged, sha256
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -30,7 +30,6 @@ FACES = {
     "validation": tuple(f"STIXGeneral{style}" for style in STIX[2:]),
     "test": tuple(f"DejaVuSerif{style}" for style in ("", "-Bold", "-Italic", "-BoldItalic")),
 }  # fmt: skip
-BASELINES = (36, 66, 84, 9)  # in 100, as the card says; a test measures them again
 SHARES = {"test": 0.2, "validation": 0.1}  # of the names with marks; train has the rest, and all without marks
 SCRIPTS = ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN", "HEBREW", "ARABIC", "COPTIC", "LAO", "OGHAM", "LISU")
 STYLED = range(0x1D400, 0x1D800)  # bold, italic and other letters for mathematics: an upright face has them as well
@@ -234,53 +233,5 @@ def checksum() -> str:
 
 
 def card() -> str:
-    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
-    images, rows = _drawn()
-    sizes = "\n".join(
-        f"| {faces} | {' · '.join(FACES[faces])} | "
-        + " | ".join(f"{len(_at(faces, names, _is_letter)):,}" for names in SPLITS)
-        + f" | {len(_at(faces, None, _always)):,} |"
-        for faces in SPLITS
-    )
-    known = [row for row in rows if _is_letter(row)]
-    alike = sum(bool(row.alike) for row in rows)
-    marks = {(row.script, mark) for row in known for mark in row.marks}
-    example = next(row for row in rows if row.name == "LATIN CAPITAL LETTER A")
-    return f"""## Glyphs (`course_lib.data.glyphs`)
-
-**What it is.** {len(rows):,} images of 32 × 32, the signs of {len({row.face for row in rows})} typefaces, each with
-the name that people gave it in Unicode ({len({row.name for row in rows}):,} names). {len(known):,} are Latin, Greek and
-Cyrillic letters; from such a name follow script, case, letter and marks: LATIN SMALL LETTER E WITH CIRCUMFLEX AND
-ACUTE. The letters have {len({row.name for row in known}):,} names and {len(marks)} marks. The rest are other scripts,
-arrows, mathematics, Braille, box drawing and more.
-
-**Where from, licence.** The DejaVu and STIX faces inside `{PACKAGE}` (Bitstream Vera and DejaVu licence; STIX
-font licence), drawn by the FreeType in that package, in two seconds. Nothing is copied into this repository, nothing
-is downloaded, nothing is kept on disk.
-
-**How they are drawn.** An em is {SIZE} pixels, without hinting. A sign is centred from left to right and keeps its
-height on the line: *p* and *P* differ. Signs that are blank, or larger than the image,
-and the styled letters of mathematics, which are another face's inside this one, are left out.
-
-**Size and splits.** By face, and by name; letters alone, but for the last column.
-
-| faces | which | names: train | names: validation | names: test | all signs |
-| --- | --- | ---: | ---: | ---: | ---: |
-{sizes}
-
-Test faces are a family of their own; the faces of validation are the bold ones of a family whose others are in train,
-so test is harder than validation. A name in test or validation has marks: its letter without marks is in train, and
-each of its marks on another letter there, so that what is new is that they come together. An image that an earlier face
-has already, dot for dot, is left out of the later face. **Look-alikes** within a face stay, and know of each other
-({alike:,} images): {example.name} has the image of
-{" and ".join(example.alike[:2])}. In the split by name they stand on one side.
-
-**Baselines.** Of 100 Latin letters in test faces the nearest image of train, dot by dot, names {BASELINES[0]} rightly,
-with 100 images; {BASELINES[1]} with 1,000, {BASELINES[2]} with all. The most frequent letter: {BASELINES[3]}.
-
-**Not to be concluded.** How well a model reads print: there is one clean image of each letter in each face, no page, no
-noise, no turn. A model asked for the script of a look-alike can only guess. Unicode's names say how a letter is
-classed, not how it is spoken, and some are mistaken and kept so on purpose.
-
-**Version** {VERSION}, checksum `{checksum()}`.
-"""
+    """The card of the glyphs, in Markdown."""
+    return read_card("glyphs")

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from course_lib.data import SPLITS, Pair, check_split, sha256, tables
 from course_lib.data.interface_source import (
-    LOCALES,
-    PACK,
     PLACEHOLDER,
     bare_words,
     find_locale,
@@ -118,53 +116,3 @@ def _families(found: list[Row]) -> list[str]:
 def checksum(language: str = "fr") -> str:
     """SHA-256 of every row of every split, in order: it changes with the source, the reading and the draw."""
     return sha256(json.dumps([rows(split, language) for split in SPLITS]))
-
-
-def card() -> str:
-    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
-    everything = [row for split in SPLITS for row in rows(split)]
-    words = sorted(len(bare_words(row.source)) for row in everything)
-    known = {token for row in rows("train") for token in row.target_tokens}
-    unknown = sum(not known.issuperset(row.target_tokens) for row in rows("test")) / len(rows("test"))
-    table = "\n".join(
-        f"| {split} | {len(part):,} | {sum(len(r.source_tokens) for r in part):,} | "
-        f"{sum(len(r.target_tokens) for r in part):,} | {len({t for r in part for t in r.target_tokens}):,} |"
-        for split, part in ((split, rows(split)) for split in SPLITS)
-    )
-    others = ", ".join(locale for locale in LOCALES if locale != "fr_FR")
-    return f"""## Interface (`course_lib.data.interface`)
-
-**What it is.** {len(everything):,} strings of the interface of JupyterLab and its extensions, in English, with
-the French that volunteers gave them: menus, buttons, messages, descriptions of settings. Half of them have
-{words[len(words) // 2]} words or fewer, the mean is {sum(words) / len(words):.1f}, the longest has {words[-1]}.
-
-**Where from, licence.** The compiled catalogs inside `jupyterlab-language-pack-fr-FR=={PACK}` (3-clause BSD
-licence, © 2023 Project Jupyter Contributors). Nothing is copied into this repository, nothing is downloaded.
-`load("de")` reads German where `jupyterlab-language-pack-de-DE` is installed, and so on:
-{others}.
-Some of these packs translate a few hundred strings only, and their content is not pinned by a checksum.
-
-**Size and split.**
-
-| split | pairs | English tokens | French tokens | different French tokens |
-| --- | --- | --- | --- | --- |
-{table}
-
-Nearly equal strings are one family, and a family is in one split: strings that agree, on either side, in all their
-letters (capitals, digits, punctuation, placeholders and an English plural's s aside) or that share {RUN} English
-words in a row. A hash of the family's name draws the split, {HELD_OUT:.0%} of families each for validation and test.
-
-**How it was read.** A string that occurs more than once is there once, with the translation it has most often. A
-plural is a string of its own. Left out: what has no letters, is the same in both languages, holds a piece of a
-settings file, or whose placeholders (`%1`, `{{}}`) differ between the two. HTML tags, backquotes and marks of
-keyboard accelerators are dropped, line breaks are spaces, `...` is `…`. Tokens are words, punctuation marks and
-placeholders; a French *l'*, *d'* or *qu'* is a token of its own, and a Chinese or Japanese character is one.
-
-**Not to be concluded.** How good a translator is outside this small world: these are fragments about notebooks,
-kernels and menus, short ones mostly. Nor, from a wrong answer, that it makes no sense: there is one reference,
-volunteers disagree (a kernel is *noyau* here and *noyau d'exécution* there), and some references are poor: *Copy
-this cell* is given as *Couper cette cellule*. And {unknown:.0%} of the test pairs need a word that train does not
-have. Words are not aligned: `alignment` is empty.
-
-**Version** {VERSION}, checksum `{checksum()}`.
-"""

@@ -40,26 +40,3 @@ def _check_pairs(batch: int, n_pairs: int, half: int, n_symbols: int) -> None:
             f"A row needs 1 pair or more and a key and a place for each; got batch={batch}, n_pairs={n_pairs}, "
             f"half={half}, n_symbols={n_symbols}."
         )
-
-
-def card() -> str:
-    """What the task is, where it comes from, its chance level and what it cannot show, in Markdown."""
-    return f"""## Keys and values (`course_lib.data.key_values`)
-
-**What it is.** One task made to measure how much a model can bring over from what it has read: in the first half of a
-row stand pairs of a key and a value, in the second half the keys alone, and their values are to be named.
-
-**Where from, licence.** Generated (after S. Arora et al., 2023, section 3.1, *multi-query associative recall*;
-simplified: a pair stands at one place, where the original has its key and its value at two). Nothing is stored.
-
-**Size and split.** No end and no files: a batch is a pure function of the generator's seed and this version. Training
-and test draw from different seeds. With one pair in a row there are so few rows that some of a test will have been
-seen in training, but for where they stand.
-
-**Chance.** 1 in 64, the number of values.
-
-**Not to be concluded.** How a model fares on text. There a question seldom names its key word for word, and seldom
-thirty things at once are asked.
-
-**Version** {VERSION}.
-"""

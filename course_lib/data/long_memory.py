@@ -52,27 +52,3 @@ def _at_least(least: int, **sizes: int) -> None:
     for name, size in sizes.items():
         if size < least:
             raise ValueError(f"{name} must be {least} or more; got {size}.")
-
-
-def card() -> str:
-    """What the tasks are, where they come from, their chance levels and what they cannot show, in Markdown."""
-    return f"""## Long memory (`course_lib.data.long_memory`)
-
-**What it is.** Two tasks made to measure one thing: how far back a network can remember. `recall`: say the first of
-`lag` + 1 symbols, the others being noise from the same 8 symbols. `adding`: say the sum of the two numbers out of
-`length` that are marked.
-
-**Where from, licence.** Generated (after S. Hochreiter and J. Schmidhuber, 1997, sections 5.2 and 5.4, both
-simplified). Nothing is stored.
-
-**Size and split.** No end and no files: a batch is a pure function of the generator's seed and this version. Training
-and test draw from different seeds. Below a lag of 6 there are so few sequences that some of a test will have been
-seen in training; from a lag of 10 on, practically none.
-
-**Chance.** `recall`: 1 in 8. `adding`: a squared error of 1/6, which always saying 1 has.
-
-**Not to be concluded.** How a network fares on text or speech. There nothing is pure noise, and what matters is
-seldom said once only.
-
-**Version** {VERSION}.
-"""

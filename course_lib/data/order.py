@@ -87,26 +87,3 @@ def _check_sizes(batch: int, length: int, **asked: int) -> None:
             f"Nothing would be asked: batch and {name} must be 1 or more and the length above {name}; "
             f"got batch={batch}, {name}={number}, length={length}."
         )
-
-
-def card() -> str:
-    """What the tasks are, where they come from, their baselines and what they cannot show, in Markdown."""
-    return f"""## Order (`course_lib.data.order`)
-
-**What it is.** Two tasks made to measure one thing: whether a reader knows where its symbols stand. `distance`: at
-every place, name the symbol three places back. `place`: at every later place, name the symbol that stands fifth.
-Each has a twin (`marked=True`) with the same sequences and answers, in which the symbol to name wears a mark, so that
-no order is needed.
-
-**Where from, licence.** Generated. Nothing is stored.
-
-**Size and split.** No end and no files: a batch is a pure function of the generator's seed and this version. Training
-and test draw from different seeds; the length is a parameter, so that a test can be longer than anything in training.
-
-**Baselines.** Guessing: 1 in {N_SYMBOLS}. A bag of tokens (`bag_of_tokens`): the most frequent other symbol, about
-0.20 at length 16 and 0.12 at length 96.
-
-**Not to be concluded.** How a scheme of positions fares on language. There order is one hint among many.
-
-**Version** {VERSION}.
-"""

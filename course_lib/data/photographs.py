@@ -45,20 +45,3 @@ def _read() -> dict[str, Image]:
 
     files = read_packaged(PACKAGE, "datasets/images/*.jpg", CHECKSUM)
     return {file.stem: read(io.BytesIO(content)).convert("RGB") for file, content in files}
-
-
-def card() -> str:
-    """What the photographs are, their source, licence and size, and what they cannot show, in Markdown."""
-    credits = "; ".join(f"{name}: {who}" for name, who in CREDITS.items())
-    return f"""## Photographs (`course_lib.data.photographs`)
-
-**What it is.** Two photographs in colour, 640 × 427, a Chinese temple and a flower. `photograph(name)` is the square in
-the middle, drawn with 224 pixels a side or as many as are asked for, from 0 to 255. Nothing is trained on them: they
-are taken apart into patches, and looked at.
-
-**Where from, licence.** Shipped inside `{PACKAGE}`, both CC BY 2.0 ({credits}).
-
-**Not to be concluded.** What a model does with photographs: two are no sample.
-
-**Checksum** of both files `{CHECKSUM}`.
-"""

@@ -40,20 +40,6 @@ PLACES = set(
 """.split()
 )
 PEOPLES = set("english french goth goths irish roman romans scots scottish volsces volscian volscians welsh".split())
-WHAT = {
-    "speaker": "which of eight people says this speech?",
-    "genre": "from a play of which of six genres is this speech?",
-    "answer": "does the second speech answer the first?",
-    "names": "which words of a speech name a person, which a place?",
-    "says": "which words of a passage does this speaker say?",
-}
-BASELINES = {  # as measured; a test measures them again
-    "speaker": "most frequent 0.23, bag of words 0.35",
-    "genre": "most frequent 0.16, bag of words 0.25",
-    "answer": "most frequent 0.49, bag of words 0.51",
-    "names": "dictionary 0.49, capitals too 0.81",
-    "says": "first speech 0.34",
-}
 
 
 class Text(NamedTuple):
@@ -229,37 +215,6 @@ TASKS = {"speaker": _speaker, "genre": _genre, "answer": _answer, "names": _name
 def checksum() -> str:
     """SHA-256 of every row of every task and split, in order."""
     return sha256(json.dumps([rows(task, split) for task in TASKS for split in SPLITS]))
-
-
-def card() -> str:
-    """What the tasks are, where their labels come from, their sizes and baselines, in Markdown."""
-    sizes = {task: " · ".join(f"{len(rows(task, split)):,}" for split in SPLITS) for task in TASKS}
-    table = "\n".join(f"| `{task}` | {WHAT[task]} | {sizes[task]} | {BASELINES[task]} |" for task in TASKS)
-    return f"""## Tasks on the plays (`course_lib.data.play_tasks`)
-
-**What it is.** {len(TASKS)} tasks with labels, for a model that is fine-tuned: one sentence, a pair, tags, a span.
-
-| task | what is asked | train · validation · test | baselines on test, all of train |
-| --- | --- | --- | --- |
-{table}
-
-**Where from, licence.** The plays (above). Speaker, genre and order are the editors' and the author's. Tags and spans
-are made by rule. A *person* is a word that is part of the name of somebody who speaks in this play and is elsewhere
-nearly always written with a capital; a *place* is one of {len(PLACES)} in a list of our own, unless somebody in the
-play is called so. In *says* a passage is three speeches in a row with their speakers' names, and the answer is one
-whole speech: a rule of one line solves it (find the name, take what follows), and the question is how many examples a
-model needs to find the rule.
-
-**Split.** That of the plays: test is whole plays that nothing else was learnt from. Only *speaker* asks for people of
-train plays, in the scenes of the plays' validation split. *answer*: a speech and the next one, or another of the same
-scene by the same speaker; about half and half, and no speech stands first twice with two labels.
-
-**Not to be concluded.** Nobody checked the tags by hand: titles that are places (*York*), nicknames (*Hal*) and people
-who do not speak are missed or mixed. A genre is not a property of one speech, and *problems* is a name that critics
-gave. A reply that was taken from elsewhere in the scene may fit as well as the right one.
-
-**Version** {VERSION}, checksum `{checksum()}`.
-"""
 
 
 def _check_task(task: str) -> None:

@@ -7,8 +7,8 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from course_lib.data import SPLITS, check_split, from_hub, sha256, tables
-from course_lib.data.plays_source import PACKAGE, PLAIN, Row, parse, sources
+from course_lib.data import SPLITS, check_split, from_hub, read_card, sha256, tables
+from course_lib.data.plays_source import Row, parse, sources
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -97,48 +97,5 @@ def checksum() -> str:
 
 
 def card() -> str:
-    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
-    everything = [row for split in SPLITS for row in rows(split)]
-    speeches = [row for row in everything if row.speaker]
-    alphabet = "".join(sorted(set(text("train")))).strip()
-    table = "\n".join(
-        f"| {split} | {len({r.play for r in part})} | {len({r[:4] for r in part})} | "
-        f"{sum(bool(r.speaker) for r in part):,} | {sum(not r.speaker for r in part):,} | "
-        f"{len(text(split)):,} |"
-        for split, part in ((split, rows(split)) for split in SPLITS)
-    )
-    replaced = ", ".join(f"`{odd}` by {f'`{plain}`' if plain else 'nothing'}" for odd, plain in PLAIN.items())
-    return f"""## Plays (`course_lib.data.plays`)
-
-**What it is.** {len({r.play for r in everything})} plays of William Shakespeare, *Edward III* among them:
-{len(speeches):,} speeches under {len({r.speaker for r in speeches}):,} names, and the stage directions.
-One row is one speech or one direction, with play, genre, act, scene and speaker.
-
-**Where from, licence.** The Markdown files inside `{PACKAGE}` (MIT licence); the plays are in the public
-domain. Nothing is copied into this repository, nothing is downloaded. The genres are the folders of that
-package: {", ".join(GENRES)}.
-
-**Size and split.**
-
-| split | plays | scenes | speeches | directions | characters of `text()` |
-| --- | --- | --- | --- | --- | --- |
-{table}
-
-Test is whole plays, one of each genre: {", ".join(TEST_PLAYS)}. Validation is whole scenes of the other
-plays, about {VALIDATION_SHARE:.0%} of each genre, taken in the order of a hash of their place. Train is
-the rest. Scenes that repeat a long passage of another stay together in train. No speech of 80 characters
-or more, and no run of twelve spoken words, stands on both sides.
-
-**How it was read.** Names are in capitals. Speeches that the files give to nobody or to a wrong name are
-repaired (`course_lib/data/plays_source.py` lists every repair). The alphabet is a line break, a space and
-{len(alphabet)} other characters: `{alphabet}`. Replaced: {replaced}. A place named in a scene's heading is
-read as a direction. A direction inside a speech stays there, in brackets.
-
-**Not to be concluded.** How well a model knows English, or Shakespeare apart from his editors: spelling,
-punctuation and most directions are modern, and *Edward III* and a few other plays are only partly his.
-Validation shares its plays, people and plots with train; only test shows what carries over to a play never
-read. The same name in two plays (MESSENGER, SERVANT) is not the same person, and one person can go by two
-names.
-
-**Version** {VERSION}, checksum `{checksum()}`.
-"""
+    """The card of the plays, in Markdown."""
+    return read_card("plays")

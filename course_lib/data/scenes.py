@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.data import SPLITS, check_split, digits, sha256
+from course_lib.data import SPLITS, check_split, digits, read_card, sha256
 
 VERSION = 1  # of how scenes are drawn: raise it when it changes
 SIDE, MOST = 32, 5  # pixels of a canvas's side, and the most objects in a scene
@@ -141,33 +141,8 @@ def checksum() -> str:
 
 
 def card() -> str:
-    """What the scenes are, where their digits come from, how they are drawn, and what they cannot show, in Markdown."""
-    plain, crowded = scenes("test", 1000), scenes("test", 1000, crowded=True)
-    rows = "\n".join(
-        f"| {kind} | {', '.join(f'{share:.0%}' for share in shares(found))} | `{SHARED[kind == 'crowded']}` |"
-        for kind, found in (("plain", plain), ("crowded", crowded))
-    )
-    return f"""## Scenes (`course_lib.data.scenes`)
-
-**What it is.** Canvases of {SIDE} × {SIDE} pixels with up to {MOST} handwritten digits, the longer side of each
-{SMALLEST} to {LARGEST} pixels. Each has its digit and its box: the middle, width and height of its ink. The objects
-of a scene come in no order.
-
-**Where from, licence.** The digits are those of `course_lib.data.digits`, in its splits: a test scene holds test
-digits, in other hands than train's. They are drawn larger or smaller, between their cells in a straight line.
-
-**How many.** Training scenes are drawn anew for each batch, without end; `scenes(split, n)` gives the same n each time.
-Where no place is found for an object it is left out. Of 1,000 test scenes:
-
-| scenes | with 0, 1, … {MOST} objects | two boxes share at most (intersection over union) |
-| --- | --- | --- |
-{rows}
-
-**Not to be concluded.** How a detector does on photographs: here a digit lies on an empty ground, and nothing stands
-before or behind it. There are 382 test digits in the hands of a few writers, whatever the number of scenes.
-
-**Version** {VERSION}, checksum `{checksum()}`.
-"""
+    """The card of the scenes, in Markdown."""
+    return read_card("scenes")
 
 
 def shares(found: Scenes) -> list[float]:

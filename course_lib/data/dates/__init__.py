@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from course_lib.data import SPLITS, Pair, check_split, sha256, tables
-from course_lib.data.dates.source import PACKAGES, Language, Sentence, align
+from course_lib.data.dates.source import Language, Sentence, align
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,57 +135,3 @@ def checksum() -> str:
     parts += [pairs("test", "en", target, (1, MOST), 100, digits="native") for target in SHOWN]
     parts += [pairs("test", "en", target, (1, MOST), 100, style="words") for target in SHOWN]
     return sha256(json.dumps(parts))
-
-
-def card() -> str:
-    """What the corpus is, its source, licence, size and splits, and what it cannot show, in Markdown."""
-    table = "\n".join(
-        f"| {split} | {len(days(split)):,} | {len(part):,} | {sum(len(p.source) for p in part):,} | "
-        f"{sum(len(p.target) for p in part):,} | {sum(len(p.alignment) for p in part):,} |"
-        for split, part in ((split, pairs(split)) for split in SPLITS)
-    )
-    example = [date(1992, 8, 13), date(2001, 3, 5)]
-    written = "\n".join(
-        f"| {language.locale.english_name} | `{code}` | {language.write(example).text} |"
-        for code, language in ((code, Language(code)) for code in ("en", *SHOWN))
-    )
-    return f"""## Dates (`course_lib.data.dates`)
-
-**What it is.** Dates, and lists of one to eight dates, in any two of the 280 languages for which Unicode CLDR has
-names of months and weekdays, with a gold word alignment. With the weekday, without, or with the year in words
-(41 languages). The calendar is Gregorian.
-
-| language | code | two dates, `style="full"` |
-| --- | --- | --- |
-{written}
-
-**Where from, licence.** The patterns and names of Unicode CLDR (Unicode licence) inside `{PACKAGES[0]}` (BSD licence);
-the years in words are those of `{PACKAGES[1]}` (LGPL). Nothing is copied into this repository, nothing is downloaded.
-
-**Size and split.** Every day of {FIRST.year} to {LAST.year} belongs to one split, by a hash of the date: no date of
-test or validation is said in train, alone or in a list. English to French, lists of one to four:
-
-| split | days | pairs | English tokens | French tokens | links |
-| --- | --- | --- | --- | --- | --- |
-{table}
-
-Sizes, number of dates and seed are arguments; no sentence stands twice in a split.
-
-**How the alignment is made.** Each CLDR pattern is filled in field by field, so the field that made a token is known;
-no string is compared. Weekday, day, month and year are linked with their like, all their tokens with all. The "and"
-between two dates is linked with the other language's "and", or with its mark if it has none there; the comma with the
-comma. A comma inside a date is linked with the comma that parts the same field from the month. What stands in one
-language only is linked with nothing: Spanish "de", the dots of German and Hungarian, Japanese 年 月 日, a
-comma that the other language has not.
-
-**How it is written.** A token is a word or a mark; what a pattern adds to a word without a space (Hebrew ב before a
-month, Arabic و before a date) is a token too, and languages without spaces are cut at the fields. The order is that of
-reading, also from right to left. The digits are CLDR's default for the language (Persian has its own);
-`digits="native"` or `"latin"` chooses. Babel itself writes 0 to 9 everywhere.
-
-**Not to be concluded.** How well a model translates: a few dozen words, no ambiguity, no agreement, and one right
-answer. That two numbers are equal on both sides makes copying a good strategy. French says "1 janvier" here, not
-"1er janvier", and a year in words is what num2words writes, a counting number also where the language would inflect it.
-
-**Version** {VERSION}, checksum `{checksum()}`.
-"""

@@ -1,9 +1,8 @@
-"""bertviz's three views of attention, from tensors of any model, with no network, each beside its own still picture.
+"""bertviz's head and model views of attention, from tensors of any model, with no network, each beside a still picture.
 
     head_view(weights, tokens)                              # self-attention: a list, one (1, heads, T, T) a layer
     head_view(weights, target_tokens, source_tokens)        # attention of one text to another
     model_view({"encoder": (weights, tokens), "cross": (weights, target_tokens, source_tokens)})
-    neuron_view(queries, keys, tokens)                      # lists, one (1, heads, T, d_head) a layer
 
 It is the cell's last line. Layers and heads count from 0. A text stands for its characters.
 Vig, J. (2019): A Multiscale Visualization of Attention in the Transformer Model.
@@ -13,27 +12,14 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from course_lib.show.attention_views.frame import framed
-from course_lib.show.attention_views.maps import (
-    Maps,
-    as_shares,
-    bounded,
-    chosen,
-    kinds,
-    layered,
-    match,
-    rounded,
-    tokens,
-)
-from course_lib.show.attention_views.stills import map_still, mosaic_still, scaled, vectors_still
+from course_lib.show.attention_views.maps import Maps, bounded, chosen, kinds, rounded
+from course_lib.show.attention_views.stills import map_still, mosaic_still, scaled
 from course_lib.show.plots import Picture
 
 # Sizes in pixels that bertviz draws with, read off its scripts; the browser tests hold the frames to them.
 HEAD_ROW, HEAD_TOP, HEAD_WIDTH = 22.5, 30, 345
 MODEL_WIDTH, MODEL_AXES, DETAIL_ROW, DETAIL_EDGE, DETAIL_WIDTH = 970, 38, 18, 58, 310
-NEURON_ROW, NEURON_EDGE, NEURON_WIDTH = 26, 50, 1020
 TRUST = "Where only the picture shows, run this cell: Jupyter keeps moving parts back until a notebook is trusted."
 
 
@@ -155,85 +141,6 @@ def model_view(
     )
 
 
-def neuron_view(
-    queries,
-    keys,
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str] | None = None,
-    *,
-    mask=None,
-    layers: Sequence[int] | None = None,
-    layer: int | None = None,
-    head: int = 0,
-) -> View:
-    """How query and key vectors make the weights softmax(q · k / √d_head), number by number (bertviz's neuron view).
-
-    queries (1, heads, T_q, d_head) and keys (1, heads, T_k, d_head) a layer. mask (T_q, T_k): True = may attend.
-    layer and head: shown first. Raises ValueError or TypeError in words for what does not fit.
-    """
-    key_tokens = query_tokens if key_tokens is None else key_tokens
-    q, kept = layered(queries, "the queries", layers)
-    k, _ = layered(keys, "the keys", layers)
-    if q.shape[:2] + q.shape[3:] != k.shape[:2] + k.shape[3:]:
-        raise ValueError(
-            f"Queries and keys need the same layers, heads and d_head; got {q.shape} and {k.shape} "
-            "(layers, heads, T, d_head)."
-        )
-    sides = tokens(query_tokens), tokens(key_tokens)
-    match(len(sides[0]), q.shape[2], "queries")
-    match(len(sides[1]), k.shape[2], "keys")
-    layer = kept[0] if layer is None else layer
-    if layer not in kept or head not in range(q.shape[1]):
-        raise ValueError(f"layer must be one of {kept} and head from 0 to {q.shape[1] - 1}; got {layer} and {head}.")
-    may = _mask(mask, q.shape[2], k.shape[2])
-    scores = np.where(may, q @ k.swapaxes(2, 3) / math.sqrt(q.shape[3]), -np.inf)
-    grown = np.exp(scores - scores.max(-1, keepdims=True))
-    weights = as_shares(grown / grown.sum(-1, keepdims=True), kept, sides[0], "")
-    bounded(q.size + k.size + weights.size, (q.size + k.size + weights.size) // len(kept))
-    data = {
-        "attn": rounded(weights),
-        "queries": rounded(q),
-        "keys": rounded(k),
-        "left_text": sides[0],
-        "right_text": sides[1],
-    }
-    causal = may.shape[0] == may.shape[1] and bool((may == np.tri(len(may), dtype=bool)).all())
-    at = kept.index(layer)
-    params = {
-        "attention": {"all": data},
-        "default_filter": "all",
-        "bidirectional": not causal,
-        "display_mode": "light",
-        "layer": at,
-        "head": head,
-        "include_layers": kept,
-    }
-    height = max(map(len, sides)) * NEURON_ROW + NEURON_EDGE
-    maps = Maps(weights, *sides)
-    where = f"layer {layer}, head {head}"
-    stills = [
-        map_still(weights[at, head], maps, where),
-        vectors_still(q[at, head], sides[0], f"Queries, {where}"),
-        vectors_still(k[at, head], sides[1], f"Keys, {where}"),
-    ]
-    how = (
-        "Point at a token on the left: its query times each key, number by number (orange above zero, purple "
-        "below), their sum, and the weights that follow. The sign before the token folds the numbers away."
-    )
-    return View(
-        framed(
-            "neuron",
-            params,
-            title=f"Neuron view of attention: {_count(maps)}",
-            width=NEURON_WIDTH,
-            height=height,
-            menus={"layer": ("Layer", []), "att_head": ("Head", [])},
-        ),
-        stills,
-        how,
-    )
-
-
 def _attention(maps: Mapping[str, Maps]) -> list[dict]:
     size = sum(m.weights.size for m in maps.values())
     bounded(size, size // len(next(iter(maps.values())).weights))
@@ -241,23 +148,6 @@ def _attention(maps: Mapping[str, Maps]) -> list[dict]:
         {"name": name or None, "attn": rounded(m.weights), "left_text": m.queries, "right_text": m.keys}
         for name, m in maps.items()
     ]
-
-
-def _mask(mask, n_queries: int, n_keys: int) -> np.ndarray:
-    if mask is None:
-        return np.ones((n_queries, n_keys), bool)
-    may = np.asarray(mask.detach().cpu() if hasattr(mask, "detach") else mask)
-    if may.dtype != bool or may.shape != (n_queries, n_keys):
-        raise ValueError(
-            f"mask must be true or false (true = may attend) of shape {(n_queries, n_keys)}; "
-            f"got {may.dtype} of shape {may.shape}."
-        )
-    if not may.any(-1).all():
-        raise ValueError(
-            f"Query {int(np.argmin(may.any(-1)))} may attend to nothing, so it has no softmax: "
-            "leave fully masked positions out of the view."
-        )
-    return may
 
 
 def _kinds_menu(maps: Mapping[str, Maps]) -> dict[str, tuple[str, list[str]]]:

@@ -102,7 +102,7 @@ addEventListener("click", reach);
 def framed(
     kind: str, params: dict, *, title: str, menus: dict[str, tuple[str, list[str]]], width: int, height: int
 ) -> str:
-    """An <iframe> that shows bertviz's `kind` view ("head", "model" or "neuron") of `params`, whole, with no network.
+    """An <iframe> that shows bertviz's `kind` view ("head" or "model") of `params`, whole, with no network.
 
     menus maps the id that bertviz looks for to a label and the options; none where bertviz fills them in.
     """

@@ -47,20 +47,6 @@ def mosaic_still(maps: Maps, layers: list[int], heads: list[int], name: str, unn
     return picture(ax, alt=alt)
 
 
-def vectors_still(values: np.ndarray, names: list[str], what: str) -> Picture:
-    """Vectors (T, d_head), a row each, around zero."""
-    ax = axes(size=(5.0, 0.24 * min(len(names), 40) + 1.2))
-    heatmap(values, ax, signed=True, title=_title(what), xlabel="component")
-    step = -(-len(names) // 40)
-    ax.set_yticks(range(0, len(names), step), list(map(drawable, names[::step])), fontsize=11, parse_math=False)
-    row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
-    return picture(
-        ax,
-        alt=f"{what}: {values.shape[0]} vectors of {values.shape[1]} numbers. The largest in size, "
-        f"{values[row, column]:.2f}, is component {column} of {names[row]}.",
-    )
-
-
 def _title(what: str) -> str:
     """Capital first letter; nothing in a name is taken for a formula."""
     return drawable(what[0].upper() + what[1:]).replace("$", r"\$")
