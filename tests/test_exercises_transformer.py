@@ -61,7 +61,7 @@ def halfway(target, memory, embed, self_attention, cross_attention, readout):
     ("name", "answer", "said"),
     [
         ("my_attention", counted_from_the_front, "count dimensions from the end"),
-        ("my_attention", torchs, "Your mask is upside down"),
+        ("my_attention", torchs, "Your mask is inverted"),
         ("my_attention", sigmoids, "With q zero all scores are equal"),
         ("my_mask", rows_of_padding_alone, "hide its columns, not its rows"),
         ("my_mask", for_all_heads, "Return one boolean per sentence, query and key, (B, T, T). Here"),

@@ -50,6 +50,15 @@ def averaged(value):
     return average
 
 
+def best_so_far(precision, recall):
+    best = precision.cummax(0).values
+    return sum(best[recall >= step / 100][0].item() for step in range(101) if recall[-1] >= step / 100) / 101
+
+
+def share_found(recall):
+    return recall.diff(prepend=torch.zeros(1))
+
+
 def at_101_recalls(beyond):
     """A wrong answer to `my_average_precision`: beyond(precisions at this recall or later) counts."""
 
@@ -90,10 +99,10 @@ PRECISION = Exercise(
             right[scores.argsort(descending=True).argsort()], scores, objects
         ),
         "first_reached": at_101_recalls(lambda there: there[0]),
-        "mean_beyond": at_101_recalls(torch.mean),
+        "best_so_far": averaged(best_so_far),
         "over_found": lambda right, scores, objects: my_average_precision(right, scores, right.sum()),
         "trapezoids": averaged(lambda precision, recall: torch.trapezoid(precision, recall).item()),
-        "mean_over_boxes": averaged(lambda precision, recall: precision.mean().item()),
+        "at_correct_boxes": averaged(lambda precision, recall: (precision * share_found(recall)).sum().item()),
     },
 )
 

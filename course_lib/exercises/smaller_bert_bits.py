@@ -80,7 +80,7 @@ DISTILLATION_LOSS = Exercise(
     mistakes={
         "without_square": lambda student, teacher, T: my_distillation_loss(student, teacher, T) / T**2,
         "reverse": lambda student, teacher, T: my_distillation_loss(teacher, student, T),
-        "wrong_sign": lambda *given: -my_distillation_loss(*given),
+        "student_detached": lambda student, *more: my_distillation_loss(student.detach(), *more),
         "best_token": best_token,
         "cross_entropy": cross_entropy,
         "summed": lambda student, *more: my_distillation_loss(student, *more) * len(student),

@@ -154,7 +154,7 @@ QUANTISER_LOSS = Exercise(
         "codes_learn_nothing": lambda vectors, chosen, commitment: one_way(vectors, chosen.detach(), commitment),
         "encoder_not_pulled": lambda vectors, chosen, commitment: one_way(vectors.detach(), chosen, commitment),
         "without_commitment": lambda vectors, chosen, commitment: my_quantiser_loss(vectors, chosen, 1.0),
-        "always_a_quarter": lambda vectors, chosen, commitment: my_quantiser_loss(vectors, chosen, 0.25),
+        "all_detached": lambda vectors, chosen, commitment: my_quantiser_loss(vectors, chosen, commitment).detach(),
         "one_term": lambda vectors, chosen, commitment: my_quantiser_loss(vectors, chosen, 0.0),
         "summed": summed,
     },

@@ -213,6 +213,7 @@ REVIVE = Exercise(
         "some_share": moving(lambda dead, vectors: vectors[torch.randint(len(vectors), (len(dead),))]),
         "mean": moving(lambda dead, vectors: vectors.mean(dim=0)),
         "nearby": moving(lambda dead, vectors: dead + 0.01 * torch.randn_like(dead)),
+        "elsewhere": moving(lambda dead, vectors: 5 + torch.randn_like(dead)),
         "never_chosen_only": lambda codes, share, vectors: mended_revive(codes, (share > 0).to(share), vectors),
         "living_moved": lambda codes, share, vectors: mended_revive(codes, (share < 0.03).to(share), vectors),
         "nothing_moves": lambda codes, share, vectors: codes.clone(),
