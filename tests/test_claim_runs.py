@@ -120,26 +120,27 @@ DEVIATIONS = 6
 
 
 def too_close(name, notebook, runs):
-    """Claims whose bound is not far from all runs, a line each: `runs` as `claims.kept`, or in the claim's own data.
+    """Claims whose bound is not far from all runs, a line each: `runs` as `claims.kept`, or in a claim's own data.
 
-    Far: every run on the right side, and their mean at least six standard deviations away from the bound.
+    Far: every run on the right side, and their mean at least six standard deviations away from the bound. The mean is
+    that of the runs of `make claims`, where there are enough; of an experiment's recorded runs, where not.
     """
     wrong = []
     for key, data in claims.stated(notebook):
         for number, one in enumerate(data["values"]):
-            pairs, of_experiment = one.get("recorded", []), len(one.get("recorded", [])) >= ENOUGH
-            if not of_experiment:
-                pairs = [run[key][number] for run in runs.values() if len(run.get(key, [])) > number]
+            recorded = one.get("recorded", [])
+            made = [run[key][number] for run in runs.values() if len(run.get(key, [])) > number]
+            pairs = made if len(made) >= ENOUGH else recorded
             if len(pairs) < ENOUGH:
                 wrong.append(f"“{data['claim']}” was run {len(pairs)} times: make claims FILES=notebooks/{name}")
                 continue
             rooms = [room(float(value), one["operator"], float(bound)) for value, bound in pairs]
             spread = statistics.stdev(rooms)
-            if not all(holds(float(v), one["operator"], float(b)) for v, b in pairs):
-                wrong.append(f"“{data['claim']}” does not hold in every run: {pairs}")
+            if not all(holds(float(v), one["operator"], float(b)) for v, b in [*recorded, *made]):
+                wrong.append(f"“{data['claim']}” does not hold in every run: {[*recorded, *made]}")
             elif statistics.mean(rooms) < DEVIATIONS * spread:
                 wrong.append(f"“{data['claim']}” is {statistics.mean(rooms) / spread:.1f} deviations from its bound")
-            elif not of_experiment and not _belongs(float(one["value"]), [float(value) for value, _ in pairs]):
+            elif not recorded and not _belongs(float(one["value"]), [float(value) for value, _ in pairs]):
                 wrong.append(f"“{data['claim']}”: the runs are of another notebook: make claims FILES=notebooks/{name}")
     return wrong
 
@@ -152,7 +153,7 @@ def _belongs(value, values):
 
 
 # Lessons with claims that neither a record nor `make claims` has run ten times yet. Run one, then take it out here.
-TO_BE_RUN = {f"{number:02d}" for number in range(1, 19) if number not in (3, 7, 10)}
+TO_BE_RUN = {f"{number:02d}" for number in range(1, 19) if number not in (3, 5, 7, 10)}
 
 
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
@@ -254,8 +255,9 @@ def test_a_bound_that_lies_close_is_seen(runs, complaint):
     assert complaint in found[0] if complaint else found == []
 
 
-def test_the_runs_that_a_claim_carries_itself_count_first():
+def test_the_runs_that_a_claim_carries_itself_are_enough_unless_another_run_fails():
     assert too_close("01_a.ipynb", small(recorded=[[0.1 + n / 1000, 0.5] for n in range(10)]), {}) == []
+    assert "in every run" in too_close("01_a.ipynb", small(recorded=[[0.1, 0.5]] * 10), runs_of(0.6))[0]
     assert "deviations" in too_close("01_a.ipynb", small(recorded=[[0.1 + n / 30, 0.5] for n in range(10)]), {})[0]
 
 

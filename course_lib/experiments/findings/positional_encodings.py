@@ -25,3 +25,11 @@ def sinusoids_name_the_fifth_far_out():
 @finding("Rotary positions solve three back (at least 95 % correct) from 23 of 25 seeds", chance=GUESS, at_least=23)
 def rotary_solves_three_back():
     return recorded(positional_encodings.rotary_seeds).numbers("accuracy"), ">=", 0.95
+
+
+@finding(
+    "With all rotations slowed by half, readers of three back mostly name the symbol six back instead", chance=GUESS
+)
+def slower_rotations_name_six_back():
+    slower = recorded(positional_encodings_laboratory.slower_hands)
+    return slower.numbers("six back", task="three back"), ">", 0.5
