@@ -23,7 +23,7 @@ from course_lib.attention.block import Block, Decoder, Encoder, FeedForward, Gat
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import LayerNorm, RMSNorm
 from course_lib.attention.order_model import OrderModel
-from course_lib.attention.positions import LearnedPositions, LinearBias, RelativeBias, SinusoidalPositions
+from course_lib.attention.positions import LearnedPositions, RelativeBias, SinusoidalPositions
 from course_lib.attention.transformer import PlacedEmbedding, Transformer
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
@@ -175,7 +175,7 @@ MODELS = {
 
 OWN_CASES = {
     RNN, CharRNN, AdditiveAttention, ConcatAttention, DotAttention, GeneralAttention, SelfAttention, MultiHead, Block,
-    SinusoidalPositions, LearnedPositions, RelativeBias, LinearBias, Transformer, GPT, decoder.Decoder, Bert,
+    SinusoidalPositions, LearnedPositions, RelativeBias, Transformer, GPT, decoder.Decoder, Bert,
     Classifier, Tagger, MaskedWords, ConvNet, ConvStem, ViT, MaskedAutoencoder, LSTM, GRU, Queries, Anchors, DETR,
     HeatMap, LearnedSearch, XLM, Quantiser, VQVAE, HashedHeads, SegmentReader,
 }  # fmt: skip

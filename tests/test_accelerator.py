@@ -35,7 +35,6 @@ from course_lib.attention.block import Decoder as Writes
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.positions import (
     LearnedPositions,
-    LinearBias,
     RelativeBias,
     SinusoidalPositions,
     alibi_bias,
@@ -93,7 +92,7 @@ from course_lib.translation.decode import beam_search, greedy
 from course_lib.translation.seq2seq import Seq2Seq
 from course_lib.translation.translator import translation_loss
 from course_lib.vision.convnet import ConvNet, ConvStem
-from course_lib.vision.distillation import hard_distillation, soft_distillation, taught_by
+from course_lib.vision.distillation import hard_distillation, taught_by
 from course_lib.vision.images import image_loss, labelled_batches, random_shift
 from course_lib.vision.masked_patches import MaskedAutoencoder
 from course_lib.vision.rollout import attention_distance, brightness, cover, most, rollout
@@ -302,10 +301,9 @@ def multi_head():
 VARIED = {
     "turn": lambda: {"turn": rotate},
     "relative": lambda: {"position_bias": RelativeBias(t5_bucket, 32, 4)},
-    "linear": lambda: {"position_bias": LinearBias(4)},
     "window": lambda: {"window": 2},
     "groups": lambda: {"n_kv_heads": 2},
-    "all": lambda: {"turn": rotate, "position_bias": LinearBias(4), "window": 3, "n_kv_heads": 1, "d_k": 6, "d_v": 3},
+    "all": lambda: VARIED["turn"]() | VARIED["relative"]() | {"window": 3, "n_kv_heads": 1, "d_k": 6, "d_v": 3},
 }
 
 
@@ -525,8 +523,7 @@ def image_model(make):
     for images in (vectors(2, 1, side, side), random_shift(vectors(2, 1, side, side), 1)):
         backward(model(images), through=model)
     teacher, labels = there(ConvNet, 1, 5, 2), ids(2)
-    for loss in (hard_distillation, soft_distillation):
-        taught_by(teacher, loss)(model, (images.detach(), labels)).backward()
+    taught_by(teacher, hard_distillation)(model, (images.detach(), labels)).backward()
     if isinstance(model, ViT):
         assert model.resized((8, 12) if side == 6 else 9).places.device.type == "chip"
 

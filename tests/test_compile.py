@@ -28,7 +28,6 @@ from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import LayerNorm, RMSNorm
 from course_lib.attention.positions import (
     LearnedPositions,
-    LinearBias,
     RelativeBias,
     SinusoidalPositions,
     alibi_bias,
@@ -201,10 +200,9 @@ def test_multi_head(mask, causal):
 VARIED = {
     "turn": lambda: {"turn": rotate},
     "relative": lambda: {"position_bias": RelativeBias(t5_bucket, 32, 4)},
-    "linear": lambda: {"position_bias": LinearBias(4)},
     "window": lambda: {"window": 2},
     "groups": lambda: {"n_kv_heads": 2},
-    "all": lambda: {"turn": rotate, "position_bias": LinearBias(4), "window": 3, "n_kv_heads": 1, "d_k": 6, "d_v": 3},
+    "all": lambda: VARIED["turn"]() | VARIED["relative"]() | {"window": 3, "n_kv_heads": 1, "d_k": 6, "d_v": 3},
 }
 
 

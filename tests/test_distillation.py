@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.vision.distillation import divergence, hard_distillation, soft_distillation, taught_by
+from course_lib.vision.distillation import divergence, hard_distillation, taught_by
 
 
 def drawn(B=6, K=4):
@@ -27,20 +27,8 @@ def test_the_hard_loss_is_half_label_half_teacher():
     assert_close(hard_distillation(logits, labels, agreeing), F.cross_entropy(logits, labels))
 
 
-@pytest.mark.parametrize("temperature, weight", [(3.0, 0.1), (1.0, 1.0), (0.5, 0.0)])
-def test_the_soft_loss_is_the_formula(temperature, weight):
-    """soft_distillation: (1 - weight) CE + weight t^2 sum p log(p / q); the same logits have no divergence."""
-    logits, labels, teacher = drawn()
-    p, q = ((x / temperature).softmax(-1) for x in (teacher, logits))
-    divergence = (p * (p / q).log()).sum(-1).mean()
-    expected = (1 - weight) * F.cross_entropy(logits, labels) + weight * temperature**2 * divergence
-    assert_close(soft_distillation(logits, labels, teacher, temperature, weight), expected)
-    same = soft_distillation(logits, labels, logits, temperature, 1.0)
-    assert_close(same, torch.zeros((), dtype=torch.float64), atol=1e-12, rtol=0)
-
-
 def test_what_has_no_probability_counts_nothing():
-    """divergence, soft_distillation: classes that both hide, or the teacher alone, and a row in which it hides all."""
+    """divergence: classes that both hide, or the teacher alone, and a row in which it hides all."""
     logits, labels, teacher = drawn()
     hidden = torch.zeros(6, 4, dtype=torch.bool)
     hidden[0, 1:3] = hidden[5] = True
@@ -52,7 +40,6 @@ def test_what_has_no_probability_counts_nothing():
         assert grad.isfinite().all() and not grad[5].any()
     assert_close(found, alone)
     assert_close(grad, torch.autograd.grad(alone, logits)[0])
-    assert soft_distillation(logits, labels, masked, weight=1.0).isfinite()
     assert divergence(logits[:1].masked_fill(hidden[:1], -math.inf), teacher[:1]) == math.inf
     assert divergence(logits, teacher * math.nan).isnan()
     assert divergence(logits[:0], teacher[:0]) == 0
@@ -60,19 +47,17 @@ def test_what_has_no_probability_counts_nothing():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_the_divergence_of_any_kind_of_number(dtype):
-    """divergence: of half precision in single; the loss is of the kind of its logits."""
+    """divergence: of half precision in single."""
     logits, labels, teacher = (part.detach().to(dtype) if part.is_floating_point() else part for part in drawn())
     found = divergence(logits, teacher)
     assert found.dtype == torch.float32
     assert_close(found.double(), divergence(logits.double(), teacher.double()), rtol=1e-5, atol=0)
-    assert soft_distillation(logits, labels, teacher).dtype == dtype
 
 
-@pytest.mark.parametrize("loss", [hard_distillation, soft_distillation])
-def test_the_teacher_learns_nothing(loss):
-    """hard_distillation, soft_distillation: no gradient goes to its logits, one goes to the student's."""
+def test_the_teacher_learns_nothing():
+    """hard_distillation: no gradient goes to its logits, one goes to the student's."""
     logits, labels, teacher = drawn()
-    value = loss(logits, labels, teacher)
+    value = hard_distillation(logits, labels, teacher)
     student, other = torch.autograd.grad(value, (logits, teacher), allow_unused=True)
     assert student.abs().sum() > 0 and (other is None or not other.any())
 
@@ -87,8 +72,8 @@ def test_a_teacher_reads_in_eval_mode_and_stays_as_it_is():
     first.backward()
     assert all(p.grad is None for p in teacher.parameters()) and student[1].weight.grad is not None
     assert all(torch.equal(a, b) for a, b in zip(before, teacher.parameters(), strict=True))
-    soft = taught_by(teacher, lambda *given: soft_distillation(*given, temperature=1.0, weight=1.0))(student, batch)
-    assert_close(soft, soft_distillation(student(batch[0]), batch[1], teacher.eval()(batch[0]), 1.0, 1.0))
+    other = taught_by(teacher, lambda logits, labels, said: divergence(logits, said))(student, batch)
+    assert_close(other, divergence(student(batch[0]), teacher.eval()(batch[0])))
 
 
 def test_a_teacher_that_fails_stays_as_it_is():
@@ -108,13 +93,9 @@ def test_a_teacher_that_fails_stays_as_it_is():
         (lambda x, y: hard_distillation(x, y[:3], x), "labels .batch., not empty; got .6, 4., .6, 4. and .3,."),
         (lambda x, y: hard_distillation(x[:0], y[:0], x[:0]), "not empty; got .0, 4."),
         (lambda x, y: hard_distillation(x, y.double(), x), "labels .batch. of whole numbers; got torch.float64"),
-        (lambda x, y: soft_distillation(x, y, x, temperature=0), "temperature must be a number above 0"),
-        (lambda x, y: soft_distillation(x, y, x, temperature=math.inf), "number above 0, .* got temperature=inf"),
-        (lambda x, y: soft_distillation(x, y, x, temperature=math.nan), "number above 0, .* got temperature=nan"),
-        (lambda x, y: soft_distillation(x, torch.where(y == 2, -100, y), x), "from 0 to 3; got -100 ... 3: leave out"),
+        (lambda x, y: hard_distillation(x, torch.where(y == 2, -100, y), x), "from 0 to 3; got -100 ... 3: leave out"),
         (lambda x, y: hard_distillation(x, torch.full_like(y, -100), x), "from 0 to 3; got -100 ... -100"),
         (lambda x, y: hard_distillation(x, y + 1, x), "from 0 to 3; got 1 ... 4"),
-        (lambda x, y: soft_distillation(x, y, x, weight=1.5), "weight from 0 to 1; got temperature=3.0, weight=1.5"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, words):

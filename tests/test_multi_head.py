@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from course_lib.attention.attention import attend, causal_mask, padding_mask
 from course_lib.attention.multi_head import MultiHead
-from course_lib.attention.positions import LinearBias, rotate
+from course_lib.attention.positions import RelativeBias, rotate, t5_bucket
 from course_lib.inputs.sequences import select_rows
 from course_lib.show.record import capture
 
@@ -186,7 +186,7 @@ def test_a_memory_is_read_once():
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # which torch.func.hessian calls
 @pytest.mark.parametrize(
     "sizes",
-    [{}, {"turn": rotate, "position_bias": LinearBias(2), "n_kv_heads": 1}],
+    [{}, {"turn": rotate, "position_bias": RelativeBias(t5_bucket, 32, 2), "n_kv_heads": 1}],
     ids=["plain", "turned, biased, grouped"],
 )
 def test_second_derivatives_are_there_heard_and_under_torch_func_and_loudly_refused_by_the_kernel(sizes):

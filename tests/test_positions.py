@@ -11,7 +11,6 @@ from torch.testing import assert_close
 from course_lib.attention import positions
 from course_lib.attention.positions import (
     LearnedPositions,
-    LinearBias,
     RelativeBias,
     SinusoidalPositions,
     alibi_bias,
@@ -317,24 +316,6 @@ def test_a_linear_bias_in_any_precision_at_any_place(dtype):
     assert alibi_bias(2, 0).shape == (2, 0, 0) and alibi_bias(2, 1).tolist() == [[[0.0]], [[0.0]]]
 
 
-@pytest.mark.parametrize("n_heads", [1, 3, 8])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, *HALVES])
-def test_a_linear_bias_as_a_module_is_alibis_between_any_places(n_heads, dtype):
-    """LinearBias: `alibi_bias` where places are counted, and for any others what their distances say."""
-    module = LinearBias(n_heads).to(dtype)
-    assert module.slopes.dtype == module(4).dtype == dtype and module.state_dict() == {}
-    tolerance = 2 * torch.finfo(dtype).eps
-    assert_close(module(9), alibi_bias(n_heads, 9, dtype=dtype), atol=0, rtol=tolerance)
-    assert torch.equal(module(torch.tensor([4, 5]), 6), module(6)[:, 4:])
-    queries, keys = torch.randint(50, (2, 4)), torch.randint(50, (2, 5))
-    found = module(queries, keys)
-    assert found.shape == (2, n_heads, 4, 5)
-    slopes = alibi_slopes(n_heads, torch.float64)[:, None, None]
-    wanted = -slopes * (keys[:, None] - queries[..., None]).abs()[:, None]
-    assert_close(found.double(), wanted, atol=0, rtol=tolerance)
-    assert_close(LinearBias(3).half().float().slopes, alibi_slopes(3), atol=0, rtol=0)  # made anew
-
-
 def test_a_relative_bias_between_any_places():
     module, queries, keys = RelativeBias(t5_bucket, 32, 3), torch.randint(50, (2, 4)), torch.randint(50, (2, 5))
     torch.nn.init.normal_(module.bias.weight)
@@ -348,24 +329,23 @@ def test_a_relative_bias_between_any_places():
 WHOLE = [torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32, torch.uint64]
 
 
-@pytest.mark.parametrize("make", [lambda: LinearBias(2), lambda: RelativeBias(t5_bucket, 32, 2)])
 @pytest.mark.parametrize("dtype", [*WHOLE, torch.float64, torch.float32, *HALVES])
-def test_places_may_be_numbers_of_any_width(make, dtype):
-    """LinearBias, RelativeBias: a distance has a sign, and may be longer than the number that tells a place."""
-    module, places = make(), torch.tensor([0, 3, 100, 127, 5])
-    for weight in module.parameters():
-        torch.nn.init.normal_(weight)
-    if dtype.is_floating_point:
-        module, places = LinearBias(2), 20 * places if dtype != torch.bfloat16 else places
-    keys = places.flip(0)
-    wanted = module(places, keys)
-    assert torch.equal(module(places.to(dtype), keys.to(dtype)), wanted)
-    assert torch.equal(module(places.to(dtype), keys), wanted)
+def test_places_may_be_numbers_of_any_width(dtype):
+    """RelativeBias, rotate: a distance has a sign, and may be longer than the number that tells a place."""
+    module, places = RelativeBias(t5_bucket, 32, 2), torch.tensor([0, 3, 100, 127, 5])
+    torch.nn.init.normal_(module.bias.weight)
+    if not dtype.is_floating_point:
+        keys = places.flip(0)
+        wanted = module(places, keys)
+        assert torch.equal(module(places.to(dtype), keys.to(dtype)), wanted)
+        assert torch.equal(module(places.to(dtype), keys), wanted)
     assert rotate(torch.ones(5, 4), places.to(dtype)).equal(rotate(torch.ones(5, 4), places))
 
 
 def test_how_many_places_there_are_may_be_a_number_of_numpys():
-    assert torch.equal(LinearBias(2)(np.uint8(5), np.int64(3)), LinearBias(2)(5, 3))
+    module = RelativeBias(t5_bucket, 32, 2)
+    torch.nn.init.normal_(module.bias.weight)
+    assert torch.equal(module(np.uint8(5), np.int64(3)), module(5, 3))
 
 
 # --- bad input
@@ -410,7 +390,7 @@ def test_bad_vectors_and_places_are_refused_in_words():
         with pytest.raises(ValueError, match=r"positions must be \(3,\) or fit x without its width, \(2, 3\)"):
             rotate(x, places)
     for places in (torch.ones(3, dtype=torch.bool), torch.zeros(3, dtype=torch.complex64)):
-        for run in (partial(rotate, x), LinearBias(2), RelativeBias(t5_bucket, 32)):
+        for run in (partial(rotate, x), RelativeBias(t5_bucket, 32)):
             with pytest.raises(TypeError, match="positions are places"):
                 run(places)
     with pytest.raises(ValueError, match="'neighbours' or 'halves'; got 'pairs'"):

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from course_lib.attention.attention import attend, causal_mask, padding_mask
 from course_lib.attention.block import Encoder
 from course_lib.attention.multi_head import MultiHead
-from course_lib.attention.positions import LinearBias, RelativeBias, alibi_bias, clipped_bucket, rotate, t5_bucket
+from course_lib.attention.positions import RelativeBias, clipped_bucket, rotate, t5_bucket
 from course_lib.attention.transformer import Transformer
 from course_lib.inputs.sequences import select_rows
 from course_lib.language.gpt import GPT, GPTConfig
@@ -36,13 +36,12 @@ SCHEMES = {
     "rotary, halves": lambda H: {"turn": partial(rotate, base=500.0, pairing="halves")},
     "relative": lambda H: {"position_bias": relative(H)},
     "shaw": lambda H: {"position_bias": relative(H, partial(clipped_bucket, max_distance=3), 7)},
-    "linear": lambda H: {"position_bias": LinearBias(H)},
     "window": lambda H: {"window": 3},
     "groups": lambda H: {"n_kv_heads": H // 2},
     "all": lambda H: {"turn": rotate, "position_bias": relative(H), "window": 4, "n_kv_heads": 1, "d_k": 6, "d_v": 3},
 }
 each_scheme = pytest.mark.parametrize("scheme", SCHEMES)
-TOLD = ("rotary", "relative", "linear")  # those that tell the order
+TOLD = ("rotary", "relative")  # those that tell the order
 # B, T, heads, width of a head: one of everything, odd lengths, more heads than places
 SIZES = [(1, 1, 2, 2), (2, 5, 4, 2), (3, 17, 2, 6), (2, 3, 8, 4), (1, 40, 4, 8)]
 
@@ -74,10 +73,7 @@ def by_hand(layer, x, places, allowed=None):
 def numbers(bias, places):
     """(B, H, T, T), entry by entry from the distance of two places, without the modules' own forward."""
     distance = places[:, None, :] - places[:, :, None]  # (B, T, T)
-    if isinstance(bias, RelativeBias):
-        return bias.bias.weight[bias.bucket(distance)].permute(0, 3, 1, 2)
-    slopes = -alibi_bias(len(bias.slopes), 2, dtype=torch.float64)[:, 0, 1]  # the slope of one step
-    return -slopes[:, None, None] * distance.abs()[:, None]
+    return bias.bias.weight[bias.bucket(distance)].permute(0, 3, 1, 2)
 
 
 def near(T, window, causal):

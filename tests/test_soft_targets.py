@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from test_lean_bert import lean
 from torch.testing import assert_close
 
-from course_lib.bert.soft_targets import distillation_loss, kept_layers, softened, states_loss
+from course_lib.bert.soft_targets import distillation_loss, kept_layers, softened
 
 NEAR = {"atol": 2e-6, "rtol": 0}
 
@@ -152,23 +152,7 @@ def test_no_place_at_all_has_no_loss():
     assert loss == 0 and student.grad.shape == (0, 5)
 
 
-# --- states, and layers that are kept
-
-
-@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4), (2, 1)])
-def test_the_loss_of_states_is_the_angle_between_them(shape):
-    """states_loss: 1 - the cosine, the mean; how long the states are does not matter; none to the teacher."""
-    student, teacher = scores(*shape).requires_grad_(), scores(*shape, seed=1).requires_grad_()
-    told = []
-    for a, b in zip(student.reshape(-1, shape[-1]).tolist(), teacher.reshape(-1, shape[-1]).tolist(), strict=True):
-        told.append(1 - sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b))
-    loss = states_loss(student, teacher)
-    assert loss.item() == pytest.approx(sum(told) / len(told), abs=1e-6)
-    loss.backward()
-    assert teacher.grad is None and student.grad.shape == shape
-    assert_close((student.grad * student.detach()).sum(dim=-1), torch.zeros(shape[:-1]), **NEAR)
-    same, opposite = (states_loss(times * student.detach(), student) for times in (3, -0.5))
-    assert_close(torch.stack([same, opposite]).detach(), torch.tensor([0.0, 2.0]), **NEAR)
+# --- layers that are kept
 
 
 @pytest.mark.parametrize("more", [{}, {"rotary": True, "n_segments": 0, "pooler": False}], ids=["placed", "rotary"])
@@ -217,15 +201,14 @@ def test_a_student_is_a_copy_and_keeps_the_mode():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_any_kind_of_real_number(dtype):
-    """distillation_loss, states_loss: half precision too; the loss is of the same kind."""
+    """distillation_loss: half precision too; the loss is of the same kind."""
     student, teacher = scores(3, 4, dtype=dtype), scores(3, 4, seed=1, dtype=dtype)
-    for loss in (distillation_loss, states_loss):
-        found = loss(student, teacher)
-        assert found.dtype == dtype
-        assert found.item() == pytest.approx(loss(student.float(), teacher.float()).item(), rel=0.01)
-        near = teacher * 1.02 + 0.03  # 1 - cosine, and the difference of two logarithms, are small
-        wanted = loss(near.double(), teacher.double()).item()
-        assert loss(near, teacher).item() == pytest.approx(wanted, rel=0.01)
+    found = distillation_loss(student, teacher)
+    assert found.dtype == dtype
+    assert found.item() == pytest.approx(distillation_loss(student.float(), teacher.float()).item(), rel=0.01)
+    near = teacher * 1.02 + 0.03  # the difference of two logarithms is small
+    wanted = distillation_loss(near.double(), teacher.double()).item()
+    assert distillation_loss(near, teacher).item() == pytest.approx(wanted, rel=0.01)
 
 
 # --- bad input
@@ -244,8 +227,6 @@ def test_any_kind_of_real_number(dtype):
         (lambda: distillation_loss(scores(2, 3, 4), scores(2, 3, 4)), ValueError, "distillation_loss needs student"),
         (lambda: distillation_loss(scores(2, 3), scores(2, 3).long()), TypeError, "teacher"),
         (lambda: distillation_loss([[1.0]], scores(1, 1)), TypeError, "got list"),
-        (lambda: states_loss(scores(2, 3), scores(2, 4)), ValueError, "states_loss needs student"),
-        (lambda: states_loss(scores(2, 3).long(), scores(2, 3)), TypeError, "student"),
         (lambda: kept_layers(lean(n_groups=1), [0]), ValueError, "uses a block in several layers: no layer can be"),
         (lambda: kept_layers(lean(n_groups=2), [0, 1]), ValueError, "uses a block in several layers"),
         (lambda: kept_layers(a_teacher(), []), ValueError, "from 0 to 3, one or more; got .."),

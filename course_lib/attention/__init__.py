@@ -19,7 +19,6 @@ from course_lib.attention.order_model import OrderModel
 from course_lib.attention.positions import (
     PAIRINGS,
     LearnedPositions,
-    LinearBias,
     RelativeBias,
     SinusoidalPositions,
     alibi_bias,
@@ -46,7 +45,6 @@ __all__ = [
     "GeneralAttention",
     "LayerNorm",
     "LearnedPositions",
-    "LinearBias",
     "MultiHead",
     "OrderModel",
     "PAIRINGS",

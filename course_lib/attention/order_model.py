@@ -18,7 +18,7 @@ class OrderModel(nn.Module):
     A scheme of positions enters at one of three places, each a module or a function, or None:
     add   (B, T, D) -> (B, T, D), to the input (`SinusoidalPositions`, `LearnedPositions`);
     turn  (B, T, D) -> (B, T, D), to queries and keys (`rotate`);
-    bias  T -> (1, T, T), to the scores (`RelativeBias`, `LinearBias`, `alibi_bias`).
+    bias  T -> (1, T, T), to the scores (`RelativeBias`, `alibi_bias`).
 
     ids (B, T) of whole numbers below vocab_size -> logits (B, T, n_answers). Raises ValueError or TypeError, in words,
     for other ids.

@@ -1,7 +1,7 @@
 """Positions: how a model that reads a set is told the order. Lesson 05.
 
 By what a scheme touches: the input, to which it adds (`sinusoidal`, learned); queries and keys, which it turns
-(`rotate`); the scores, to which it adds (`RelativeBias`, `LinearBias`). `MultiHead` takes a turn and a position_bias.
+(`rotate`); the scores, to which it adds (`RelativeBias`). `MultiHead` takes a turn and a position_bias.
 Shapes: B batch, T time (T_q queries, T_k keys), D d_model, H heads, d width of a query or key. A place is a number from
 0; a distance is key place - query place (T5's memory_position - query_position), so what came before is negative.
 """
@@ -175,28 +175,6 @@ def alibi_bias(n_heads: int, T: int, dtype=None, device=None) -> Tensor:
     return (-slopes[:, None, None] * _distances(T, T, device).abs()).to(dtype)  # (H, T, T)
 
 
-class LinearBias(nn.Module):
-    """`alibi_bias` between any places: forward(queries, keys) as in `RelativeBias`; nothing is learned.
-
-    The slopes are made anew when the module is converted, for float32 turned into float64 keeps its rounding.
-    """
-
-    def __init__(self, n_heads: int):
-        super().__init__()
-        self.register_buffer("slopes", alibi_slopes(n_heads), persistent=False)
-
-    def forward(self, queries: Tensor | int, keys: Tensor | int | None = None) -> Tensor:
-        slopes = self.slopes.to(torch.promote_types(self.slopes.dtype, torch.get_default_dtype()))[:, None, None]
-        far = _distances(queries, keys, slopes.device).abs()[..., None, :, :]  # (..., 1, T_q, T_k)
-        return (-slopes * far).to(self.slopes.dtype)  # (..., H, T_q, T_k)
-
-    def _apply(self, change, recurse=True):
-        super()._apply(change, recurse)
-        wide = torch.promote_types(self.slopes.dtype, torch.get_default_dtype())
-        self.slopes = alibi_slopes(len(self.slopes), wide).to(self.slopes)
-        return self
-
-
 def _angles(positions: Tensor, d: int, base: float) -> Tensor:
     """t / base^(2i/d) for each place t and pair i: positions (..., T) -> (..., T, d/2)."""
     try:  # in Python's own precision: float32 would be off by 0.0005 at place 8,191
@@ -236,7 +214,7 @@ def _check_taught(T: int, max_len: int) -> None:
     if T > max_len:
         raise ValueError(
             f"LearnedPositions was made for {max_len} places, x has {T}: cut x, make max_len larger and train, or use "
-            "a scheme that goes on (SinusoidalPositions, rotate, RelativeBias, LinearBias)."
+            "a scheme that goes on (SinusoidalPositions, rotate, RelativeBias)."
         )
 
 

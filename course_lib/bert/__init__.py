@@ -26,7 +26,7 @@ from course_lib.bert.pretraining import (
     spans,
 )
 from course_lib.bert.replaced_words import Discriminator, Replaced, draw_pieces, replace, replaced_loss
-from course_lib.bert.soft_targets import distillation_loss, kept_layers, softened, states_loss
+from course_lib.bert.soft_targets import distillation_loss, kept_layers, softened
 from course_lib.bert.xlm import XLM, Row, places_of, sentence_vectors, translation_row, twins_found
 
 __all__ = [
@@ -86,7 +86,6 @@ __all__ = [
     "softened",
     "span_pairs",
     "spans",
-    "states_loss",
     "texts_in_order",
     "translation_row",
     "twins_found",

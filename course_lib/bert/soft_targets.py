@@ -3,12 +3,12 @@
     p_i = softmax(z / tau)_i,   loss = -tau^2 sum_i p_i(teacher) log p_i(student)
     (Hinton et al., 2015, section 2; DistilBERT: Sanh et al., 2019, section 2)
 
-Shapes: N places that are asked, V pieces, T time, D d_model. Batch first, always.
+Shapes: N places that are asked, V pieces.
+Batch first, always.
 """
 
 import math
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.bert.lean_bert import LeanBert, LeanBertConfig
@@ -42,17 +42,6 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     p = log_p.exp()
     terms = (p * (log_p - log_q)).masked_fill(p == 0, 0)
     return (temperature**2 * terms.sum() / max(1, len(student))).to(student.dtype)
-
-
-def states_loss(student: Tensor, teacher: Tensor) -> Tensor:
-    """1 - the cosine of the two states at each place, the mean: (..., D) each -> a scalar.
-
-    One of DistilBERT's three losses (Sanh et al., 2019, section 2). Raises ValueError for shapes that differ: both
-    models must be as wide.
-    """
-    check_shapes("states_loss", student=(student, "... D"), teacher=(teacher, "... D"))
-    cosine = F.cosine_similarity(widened(student), widened(teacher.detach()), dim=-1)  # near 1, half has few digits
-    return (1 - cosine).mean().to(student.dtype)
 
 
 def kept_layers(teacher: LeanBert, layers: list[int]) -> LeanBert:

@@ -60,17 +60,6 @@ FEW = 200  # pairs that a model is tuned on
 SENTENCES = {"a sentence": 1, "three sentences": 3}
 OF_A_SENTENCE = ("token masking", "token deletion", "rotation")
 OF_A_DOCUMENT = ("none", "text infilling", "rotation", "sentence permutation")
-# Lewis et al. (2020), table 1: BART base pre-trained with each noise; F1 and accuracy, then perplexities (lower is
-# better). "Permutation" is called sentence shuffling there.
-BART_TABLE = {
-    "columns": ("SQuAD", "MNLI", "ELI5", "XSum", "ConvAI2", "CNN/DM"),
-    "token masking": (90.4, 84.1, 25.05, 7.08, 11.73, 6.10),
-    "token deletion": (90.4, 84.1, 24.61, 6.90, 11.46, 5.87),
-    "text infilling": (90.8, 84.0, 24.26, 6.61, 11.05, 5.83),
-    "rotation": (77.2, 75.3, 53.69, 17.14, 19.87, 10.59),
-    "sentence permutation": (85.4, 81.5, 41.87, 10.93, 16.67, 7.89),
-    "infilling and permutation": (90.8, 83.8, 24.17, 6.62, 11.12, 5.41),
-}
 
 
 def spoilers() -> dict[str, Callable]:
@@ -152,12 +141,6 @@ def by_width(one: nn.Module) -> dict:
 
 # --- a scene's first lines
 
-# Lewis et al. (2020), table 3, and Narayan et al. (2018), table 4: ROUGE-1, ROUGE-2, ROUGE-L of the first three
-# sentences of a report or its first one (XSum), of a sentence drawn at random, and of BART.
-SUMMARIES = {
-    "CNN/DM": {"first lines": (40.42, 17.62, 36.67), "BART": (44.16, 21.28, 40.90)},
-    "XSum": {"first lines": (16.30, 1.60, 11.95), "random lines": (15.16, 1.78, 11.27), "BART": (45.14, 22.27, 37.25)},
-}
 SCENES, LEAST, MOST = 200, 20, 60  # scenes drawn; words of a reference
 COMMON = 100  # words that are most frequent in the speeches, which say little
 DIRECTION, WORD = re.compile(r"\[(.*?)\]", re.DOTALL), re.compile(r"[a-z]+(?:['-][a-z]+)*")

@@ -71,7 +71,7 @@ class GPT(nn.Module):
     what comes next, and mask counts what the cache holds too. `record.capture` hears "blocks.*.attention.weights".
     Begins as GPT-2: matrices N(0, 0.02), those that write into the sum of a block / sqrt(2 L), for it has 2 L terms.
     Dropout falls on the embedding and on each term. attention: what `MultiHead` takes beside its sizes, turn=rotate or
-    position_bias=LinearBias(n_heads) for instance, one for all blocks; where one of these two tells the order, there is
+    position_bias=RelativeBias(...) for instance, one for all blocks; where one of these two tells the order, there is
     no P. Raises ValueError or TypeError, in words, for ids, a mask or a cache that do not fit, and for a text longer
     than max_len.
     """

@@ -1,7 +1,7 @@
 """Images as sequences: patches, the Vision Transformer, windows, a convolutional network beside it, what they see."""
 
 from course_lib.vision.convnet import ConvLayer, ConvNet, ConvStem, width_for
-from course_lib.vision.distillation import divergence, hard_distillation, soft_distillation, taught_by
+from course_lib.vision.distillation import divergence, hard_distillation, taught_by
 from course_lib.vision.images import (
     LARGEST,
     accuracy,
@@ -84,7 +84,6 @@ __all__ = [
     "shift",
     "shift_mask",
     "shuffle_pixels",
-    "soft_distillation",
     "swin_parameter_count",
     "taught_by",
     "to_windows",

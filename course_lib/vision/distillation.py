@@ -42,22 +42,6 @@ def hard_distillation(logits: Tensor, labels: Tensor, teacher_logits: Tensor) ->
     return (F.cross_entropy(logits, labels) + F.cross_entropy(logits, answer)) / 2
 
 
-def soft_distillation(
-    logits: Tensor, labels: Tensor, teacher_logits: Tensor, temperature: float = 3.0, weight: float = 0.1
-) -> Tensor:
-    """(1 - weight) CE(student, label) + weight * t^2 * KL(teacher, student), both at temperature t: a number.
-
-    (Touvron et al., 2021, equation 2, with the values of its section 6; Hinton, Vinyals and Dean, 2015, section 2.)
-    KL is the mean over images of sum_k p_k log(p_k / q_k), with p = softmax(teacher / t), q = softmax(student / t); its
-    gradient shrinks as 1 / t^2, which the factor takes back; see `divergence`. Raises as `hard_distillation` does, and
-    ValueError for a temperature or a weight that makes no sense.
-    """
-    _check_logits(logits, labels, teacher_logits)
-    _check_knobs(temperature, weight)
-    apart = (divergence(logits / temperature, teacher_logits / temperature) / len(logits)).to(logits.dtype)
-    return (1 - weight) * F.cross_entropy(logits, labels) + weight * temperature**2 * apart
-
-
 def taught_by(teacher: nn.Module, loss: Callable = hard_distillation) -> Callable[[nn.Module, tuple], Tensor]:
     """A loss for `fit`: it shows each batch of images to the teacher too, which reads in eval mode and stays as it is.
 
@@ -82,12 +66,4 @@ def _check_logits(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> Non
         raise ValueError(
             f"Each image needs a label from 0 to {logits.shape[1] - 1}; got {int(labels.min())} ... "
             f"{int(labels.max())}: leave out the images that have none."
-        )
-
-
-def _check_knobs(temperature: float, weight: float) -> None:
-    if not 0 < temperature < math.inf or not 0 <= weight <= 1:
-        raise ValueError(
-            "The temperature must be a number above 0, the weight from 0 to 1; got "
-            f"temperature={temperature}, weight={weight}."
         )
