@@ -183,7 +183,7 @@ def test_weights_that_find_no_room_are_told_in_words(copied):
     [
         ({"batch": 2}, "2 processes cannot take equal shares of them: start 1, or choose another --micro"),
         ({"data": "/no/such/file"}, "neither plays, hub:name nor a text file"),
-        ({"lr": "1e30", "save_every": 9}, "Stopped at step 2: loss nan, gradient norm nan."),
+        ({"lr": "1e30", "save_every": 9}, "Stopped: step 2 has loss nan and gradient norm nan."),
     ],
 )
 def test_what_cannot_be_trained_is_said_by_one_process(begun, how, sentence):

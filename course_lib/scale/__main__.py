@@ -33,43 +33,39 @@ def parsed(arguments: list[str] | None = None) -> Config:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command -> its exit status: 0, 1 after an error, or 128 and a signal.
 
-    An error that all processes find is told by the first one on each machine.
+    What all processes find is told by the first one on each machine, what may have happened to one alone by each.
     """
-    first = os.environ.get("LOCAL_RANK", "0") == "0"
+    status, each = 1, False
     try:
         config = parsed(arguments)
         from course_lib.scale.run import train  # a mistake in the command is told before PyTorch is loaded
 
         return train(config)
-    except (ValueError, FloatingPointError, ModuleNotFoundError, OSError) as error:
-        if first or isinstance(error, OSError):  # a disk may fail on one alone
-            _say(f"Not trained: {error}")
     except KeyboardInterrupt:
-        if first:
-            _say("Stopped at once. The same command continues from the newest snapshot, if there is one.")
-        return 128 + signal.SIGINT
+        said = "Stopped at once. The same command continues from the newest snapshot, if there is one."
+        status = 128 + signal.SIGINT
+    except (ValueError, FloatingPointError, ModuleNotFoundError, OSError) as error:
+        said, each = f"Stopped: {error}", isinstance(error, OSError)
     except RuntimeError as error:
-        why = str(error).partition("\n")[0]
+        why, each = str(error).partition("\n")[0], True
         if type(error).__name__ == "OutOfMemoryError":
-            _say("Stopped: the device is out of memory. Try --recompute, --parallel fsdp, or a smaller --micro.")
+            said = "Stopped: the device is out of memory. Try --recompute, --parallel fsdp, or a smaller --micro."
         elif type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            _say(f"Stopped: torch.compile does not work here ({why}). Train without --compile.")
+            said = f"Stopped: torch.compile does not work here ({why}). Train without --compile."
         elif any(word in str(error).lower() for word in LOST):
-            _say(
+            said = (
                 "Stopped: another process of this run has ended or cannot be reached. The same command, with as many "
                 f"processes or another number, continues from the newest snapshot. (PyTorch said: {why})"
             )
         else:
             raise
-    return 1
+    if each or os.environ.get("LOCAL_RANK", "0") == "0":
+        print(said, file=sys.stderr, flush=True)
+    return status
 
 
 def _refuse(message: str) -> None:
     raise ValueError(f"{message}. All options: python -m course_lib.scale --help")
-
-
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,16 @@ class Config:
     peak: float = setting(0.0, "FLOPs per second of a device, where its name is not known", how=True)
 
     def __post_init__(self):
-        _check(self)
+        for one in fields(self):
+            option, value = f"--{one.name.replace('_', '-')}", getattr(self, one.name)
+            if (choices := one.metadata["choices"]) and value not in choices:
+                raise ValueError(f"{option} must be one of {', '.join(choices)}; got {value!r}.")
+            if one.type in (int, float) and not one.metadata["least"] <= value < math.inf:
+                raise ValueError(f"{option} must be {one.metadata['least']} or more; got {value}.")
+        if self.batch % self.micro:
+            raise ValueError(f"A batch of {self.batch} rows is not made of pieces of {self.micro}: see --micro.")
+        if self.model == "vit" and self.image % self.patch:
+            raise ValueError(f"Patches of {self.patch} pixels do not fill images of {self.image}: see --patch.")
 
     @property
     def pieces(self) -> int:
@@ -107,21 +116,3 @@ def configured(model: str, size: str = "tiny", **asked) -> Config:
     if "steps" in asked:
         own["warmup"] = min(own["warmup"], asked["steps"] // 10)
     return Config(model=model, size=size, **own | asked)
-
-
-def in_words(config: Config) -> str:
-    """All settings, one per line."""
-    return "\n".join(f"  {one.name:14} {getattr(config, one.name)}" for one in fields(config))
-
-
-def _check(config: Config) -> None:
-    for one in fields(config):
-        option, value = f"--{one.name.replace('_', '-')}", getattr(config, one.name)
-        if (choices := one.metadata["choices"]) and value not in choices:
-            raise ValueError(f"{option} must be one of {', '.join(choices)}; got {value!r}.")
-        if one.type in (int, float) and not one.metadata["least"] <= value < math.inf:
-            raise ValueError(f"{option} must be {one.metadata['least']} or more; got {value}.")
-    if config.batch % config.micro:
-        raise ValueError(f"A batch of {config.batch} rows is not made of pieces of {config.micro}: see --micro.")
-    if config.model == "vit" and config.image % config.patch:
-        raise ValueError(f"Patches of {config.patch} pixels do not fill images of {config.image}: see --patch.")

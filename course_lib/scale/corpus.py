@@ -24,6 +24,7 @@ OWN = {"gpt": subwords, "bert": play_pieces}
 LEARNED_FROM = 1_000_000  # characters of a text, for a tokenizer of our own
 TOKENIZER = "tokenizer.json"
 SPLITS = ("train", "validation")
+OF_DATA = ("model", "data", "tokenizer", "fetch", "image")  # the settings that the data follow from
 
 
 def place_of(config: Config) -> Path:
@@ -49,9 +50,6 @@ def prepare(config: Config, say=print) -> Path:
     return place
 
 
-OF_DATA = ("model", "data", "tokenizer", "fetch", "image")  # the settings that the data follow from
-
-
 # --- texts
 
 
@@ -62,7 +60,7 @@ def _tokens(config: Config, place: Path, about: dict) -> None:
     write_beside(place / TOKENIZER, json.dumps(tokenizer) + "\n")
 
     def encoded():
-        n = tokens.written(index, "train")
+        n = sum(part["tokens"] for part in index["splits"].get("train", []))
         for split, text, state in _documents(config.data, index["state"]):
             ids = encode(text)
             yield split, ids, state

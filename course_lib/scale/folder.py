@@ -61,7 +61,7 @@ def keep(config: Config) -> None:
 
     Raises ValueError for a run of other settings, or one whose settings are gone.
     """
-    path = Path(config.out) / SETTINGS
+    path, new = Path(config.out) / SETTINGS, asdict(config)
     if (path.parent / LOG).exists() or snapshots_in(config.out):
         try:
             old = json.loads(path.read_text(encoding="utf-8"))
@@ -70,15 +70,14 @@ def keep(config: Config) -> None:
                 f"{config.out} holds a run, but its settings cannot be read ({error}): put {SETTINGS} back, or name "
                 "another folder with --out."
             ) from None
-        fixed = {one.name: getattr(config, one.name) for one in fields(config) if not one.metadata["how"]}
-        if changed := [
-            f"{name} was {old.get(name)!r} and is {new!r}" for name, new in fixed.items() if old.get(name) != new
-        ]:
+        fixed = [one.name for one in fields(config) if not one.metadata["how"]]
+        changed = [f"{name} was {old.get(name)!r} and is {new[name]!r}" for name in fixed if old.get(name) != new[name]]
+        if changed:
             raise ValueError(
                 f"{config.out} holds a run with other settings: {'; '.join(changed)}. Ask for it as it was begun, or "
                 "name another folder with --out."
             )
-    write_beside(path, json.dumps(asdict(config), indent=1) + "\n")
+    write_beside(path, json.dumps(new, indent=1) + "\n")
 
 
 # --- the log

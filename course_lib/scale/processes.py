@@ -61,7 +61,7 @@ class Here:
 
 
 def world_size() -> int:
-    """How many processes this training has been started with."""
+    """How many processes this training has been started with: torchrun says it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 

@@ -9,11 +9,9 @@ import numpy as np
 
 
 class Order:
-    """Rows 0 to n - 1, each once per round, every round in a new order. Raises ValueError for n < 1."""
+    """Rows 0 to n - 1, each once per round, every round in a new order."""
 
     def __init__(self, n: int, seed: int):
-        if n < 1:
-            raise ValueError("There is no row to read.")
         self.n, self.seed = n, seed
         self.of_round = lru_cache(maxsize=2)(self._of_round)
 

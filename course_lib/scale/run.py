@@ -9,26 +9,16 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import asdict
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from course_lib.scale import arithmetic, corpus, folder
-from course_lib.scale.config import Config, in_words
-from course_lib.scale.processes import (
-    LONG,
-    GatheredMuon,
-    Here,
-    StopRequest,
-    averaging,
-    blocks_of,
-    computing,
-    joined,
-    share_out,
-    world_size,
-)
+from course_lib.scale import arithmetic, corpus, folder, processes
+from course_lib.scale.config import Config
+from course_lib.scale.processes import Here, StopRequest
 from course_lib.scale.rows import draw
 from course_lib.scale.tasks import TASKS, WIDTHS, Task
 from course_lib.train.device import to_device
@@ -43,8 +33,8 @@ def train(config: Config) -> int:
 
     Raises ValueError, OSError, ModuleNotFoundError and FloatingPointError, in words.
     """
-    check_share(config, world_size())
-    with joined() as here, folder.alone(config.out) if here.first else nullcontext():
+    check_share(config, processes.world_size())
+    with processes.joined() as here, folder.alone(config.out) if here.first else nullcontext():
         say = partial(print, flush=True) if here.first else _silent
         prepare(config, here, say)
         if not config.steps:
@@ -60,7 +50,7 @@ def prepare(config: Config, here: Here, say=print) -> None:
     if here.first:
         folder.keep(config)
         corpus.prepare(config, say)
-    ThreadPoolExecutor(1).submit(here.wait, LONG).result()  # in a thread, so that Ctrl-C is heard meanwhile
+    ThreadPoolExecutor(1).submit(here.wait, processes.LONG).result()  # in a thread, so that Ctrl-C is heard meanwhile
 
 
 def check_share(config: Config, world: int) -> None:
@@ -80,11 +70,11 @@ def optimiser_of(model: nn.Module, config: Config) -> torch.optim.Optimizer:
     if config.optimiser == "adamw":
         groups = [{"params": wide}, vectors]
         return torch.optim.AdamW(groups, config.lr, (0.9, 0.95), weight_decay=config.weight_decay, fused=True)
-    inside = [part.weight for part in blocks_of(model).modules() if isinstance(part, nn.Linear)]
+    inside = [part.weight for part in processes.blocks_of(model).modules() if isinstance(part, nn.Linear)]
     known = {id(weight) for weight in inside}
     matrices = {"params": inside, "matrices": True, "lr": config.matrix_lr}
     tables = {"params": [weight for weight in wide if id(weight) not in known]}
-    return GatheredMuon([matrices, tables, vectors], lr=config.lr, weight_decay=config.weight_decay)
+    return processes.GatheredMuon([matrices, tables, vectors], lr=config.lr, weight_decay=config.weight_decay)
 
 
 class Run:
@@ -96,7 +86,7 @@ class Run:
         self.bare = task.model()
         d_model, _, layers = WIDTHS[config.model][config.size]
         self.shape = arithmetic.shape_of(self.bare, layers, d_model, task.reach, task.read_out)
-        self.model = share_out(self.bare, config, here)
+        self.model = processes.share_out(self.bare, config, here)
         self.optimiser = optimiser_of(self.bare, config)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
         self.chip = torch.cuda.get_device_name(here.device) if here.device.type == "cuda" else here.device.type
@@ -113,8 +103,9 @@ class Run:
         c, work = self.config, arithmetic.flops_per_token(self.shape)
         peak = f"{self.peak:.3g} FLOPs/s" if self.peak else "unknown, see --peak"
         start = f"Continues after step {self.done}." if self.done else "Begins."
+        settings = "\n".join(f"  {name:14} {value}" for name, value in asdict(c).items())
         return (
-            f"{c.model} {c.size}: {self.shape.weights:,} weights, {work:.3g} FLOPs per token\n{in_words(c)}\n"
+            f"{c.model} {c.size}: {self.shape.weights:,} weights, {work:.3g} FLOPs per token\n{settings}\n"
             f"{self.here.world} processes on {self.chip} (peak {peak}), {c.batch * self.task.per_row:,} tokens per "
             f"step. {start}"
         )
@@ -160,8 +151,8 @@ class Run:
         loss = torch.zeros((), device=here.device)
         for k, piece in zip(here.share(c.pieces), pieces, strict=True):
             torch.manual_seed(draw(c.seed, self.done, k, DROPOUT))
-            with averaging(self.model, last=piece is pieces[-1]):
-                with computing(self.model, c, here):
+            with processes.averaging(self.model, last=piece is pieces[-1]):
+                with processes.computing(self.model, c, here):
                     of_piece = self.task.loss(self.model, to_device(piece, here.device)) / len(pieces)
                 of_piece.backward()
             loss = loss + of_piece.detach()
@@ -185,8 +176,8 @@ class Run:
         for before, (loss, stop, norm) in enumerate(seen, first):
             if not math.isfinite(loss + norm):
                 raise FloatingPointError(
-                    f"Stopped at step {before + 1}: loss {loss}, gradient norm {norm}. Snapshots that are there are "
-                    f"from before: lower the rates (--lr, now {c.lr:g}) in a folder of its own (--out)."
+                    f"step {before + 1} has loss {loss} and gradient norm {norm}. Snapshots that are there are from "
+                    f"before: lower the rates (--lr, now {c.lr:g}) in a folder of its own (--out)."
                 )
             asked = asked or stop > 0
             rate = self.rates[-1] * cosine(before, c.steps, c.warmup)
@@ -204,7 +195,7 @@ class Run:
         self.model.eval()
         for k in here.share(-(-HELD_OUT // here.world) * here.world):  # as many for each: FSDP computes together
             piece = to_device(self.task.held_out(k), here.device)
-            with computing(self.model, self.config, here):
+            with processes.computing(self.model, self.config, here):
                 of_piece = self.task.loss(self.model, piece)
             loss = loss + of_piece.float() * (k < HELD_OUT) / HELD_OUT
         loss = here.add_up(loss).item()

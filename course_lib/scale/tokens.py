@@ -27,11 +27,6 @@ def begin(folder: Path, about: dict, vocab_size: int) -> dict:
     return {"about": about, "dtype": "<u4" if vocab_size > 2**16 else "<u2", "splits": {}, "state": None}
 
 
-def written(index: dict, split: str) -> int:
-    """How many tokens of a split lie in whole shards."""
-    return sum(part["tokens"] for part in index["splits"].get(split, []))
-
-
 def write(folder: Path, index: dict, documents: Iterable[tuple], others: tuple = (), shard: int = SHARD) -> None:
     """Append documents (split, ids, state) to the shards of a folder, then its SHA256SUMS, of `others` beside them too.
 
