@@ -24,7 +24,7 @@ copies = multiprocessing.get_context("forkserver")
 # The last three are what a first step and a first snapshot would read, in each process anew.
 copies.set_forkserver_preload([
     "course_lib.scale.run", "torch.distributed.fsdp", "torch._dynamo", "torch._functorch.deprecated",
-    "torch.distributed.checkpoint._fsspec_filesystem",
+    "torch.distributed.checkpoint.hf_storage",
 ])  # fmt: skip
 
 

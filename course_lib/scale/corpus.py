@@ -1,10 +1,10 @@
-"""The data of a training, made once as files that are read where they lie: plays, a text file, a data set of the hub.
+"""The data of a training, made once, as files that are read where they lie: token ids (`tokens`) or bytes of images.
 
-Texts become token ids (`tokens`), images bytes. What comes from the hub is streamed, and an interrupted fetch of text
-goes on behind the last whole shard.
+They come from the plays, a text file, the digits, fashion, or a data set of the hub, which is streamed.
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -15,121 +15,75 @@ from course_lib.bert.pretraining import play_pieces
 from course_lib.data import checksums, datasets_package, digits, fashion, plays
 from course_lib.data.beside import beside, write_beside
 from course_lib.language.next_token import subwords
-from course_lib.scale.config import FOLDER, Config
-from course_lib.scale.tokens import Writer, check_sums, is_whole
-from course_lib.text.wordpiece import WordPiece
+from course_lib.scale import tokens
+from course_lib.scale.config import Config
 
-# A model of the hub whose tokenizer is used, and what stands between two texts there.
+# A model of the hub whose tokenizer is used, and the token that it writes between two texts.
 PUBLISHED = {"gpt": ("openai-community/gpt2", "<|endoftext|>"), "bert": ("google-bert/bert-base-uncased", "[SEP]")}
 OWN = {"gpt": subwords, "bert": play_pieces}
 LEARNED_FROM = 1_000_000  # characters of a text, for a tokenizer of our own
-TOKENIZER, IMAGES = "tokenizer.json", "images.json"
+TOKENIZER = "tokenizer.json"
 SPLITS = ("train", "validation")
+OF_DATA = ("model", "data", "tokenizer", "fetch", "image")  # the settings that the data follow from
 
 
-def folder(config: Config) -> Path:
+def place_of(config: Config) -> Path:
     """Where a run's data lie."""
-    return Path(config.out) / FOLDER
+    return Path(config.out) / "data"
 
 
 def prepare(config: Config, say=print) -> Path:
-    """Make the data of a run, where they are not there yet, and hold those that are there to their checksums -> folder.
+    """Make the data of a run, or compare those that are there with their checksums -> their folder.
 
-    Raises ValueError, OSError, ConnectionError or ModuleNotFoundError, in words, for data that cannot be had or are
-    damaged.
+    Raises ValueError, OSError or ModuleNotFoundError, in words, for data that are damaged or cannot be had.
     """
-    place = folder(config)
-    images = config.model == "vit"
-    if (images and (place / IMAGES).exists()) or (not images and (place / TOKENIZER).exists() and is_whole(place)):
-        check_sums(place)
-    elif images:
-        say(f"Making the images of {config.data} in {place}")
-        _images(config, place)
-    else:
-        say(f"Making the tokens of {config.data} in {place}")
-        _tokens(config, place)
+    place, about = place_of(config), {name: getattr(config, name) for name in OF_DATA}
+    if (place / checksums.LIST).exists():
+        if wrong := checksums.damaged(place):
+            raise ValueError(f"{place / wrong[0]} is damaged: delete the folder {place}, and it is made again.")
+        if tokens.read_index(place)["about"] == about:
+            return place
+        shutil.rmtree(place)
+    say(f"Making the data of {config.data} in {place}")
+    make = _images if config.model == "vit" else _tokens
+    make(config, place, about)
     return place
-
-
-def tokenizer_of(place: Path, model: str):
-    """A `WordPiece` for BERT, for GPT how many tokens it has and what it was made by."""
-    path = place / TOKENIZER
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(kept["size"], int):
-            raise TypeError
-        return WordPiece(kept["vocab"]) if model == "bert" else kept
-    except (OSError, LookupError, RecursionError, TypeError, ValueError):
-        raise ValueError(f"{path} is damaged: delete the folder {place}, and it is made again.") from None
-
-
-def images_of(place: Path) -> dict:
-    """How many images there are and of what shape, "shapes" by split, and of how many "classes"."""
-    path = place / IMAGES
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        shapes = [about["shapes"][split] for split in SPLITS]
-        if not all(type(number) is int for number in (about["classes"], *shapes[0], *shapes[1])):
-            raise TypeError
-        return about
-    except (OSError, LookupError, RecursionError, TypeError, ValueError):
-        raise ValueError(f"{path} is damaged: delete the folder {place}, and it is made again.") from None
 
 
 # --- texts
 
 
-def _tokens(config: Config, place: Path) -> None:
+def _tokens(config: Config, place: Path, about: dict) -> None:
     own = config.tokenizer == "own" or config.tokenizer == "auto" and not config.data.startswith("hub:")
-    texts = _texts(config.data)
-    encode, vocab, kept = _own_tokenizer(config, texts) if own else _published_tokenizer(config)
-    about = {"source": config.data, "tokenizer": kept.get("name", "own"), "fetch": config.fetch}
-    writer = Writer(place, vocab, about)
-    documents = texts(writer.state)
-    for split, text, state in documents:
-        writer.add(split, encode(text), state)
-        if config.fetch and writer.written("train") >= config.fetch:
-            break
-    writer.keep(TOKENIZER, json.dumps(kept) + "\n")
-    writer.close()
+    encode, tokenizer = _own_tokenizer(config) if own else _published_tokenizer(config)
+    index = tokens.begin(place, about, len(tokenizer["vocab"]))
+    write_beside(place / TOKENIZER, json.dumps(tokenizer) + "\n")
+
+    def encoded():
+        n = sum(part["tokens"] for part in index["splits"].get("train", []))
+        for split, text, state in _documents(config.data, index["state"]):
+            ids = encode(text)
+            yield split, ids, state
+            n += len(ids) if split == "train" else 0
+            if config.fetch and n >= config.fetch:
+                return
+
+    tokens.write(place, index, encoded(), (TOKENIZER,))
 
 
-def _texts(data: str):
-    """A function of a state -> documents (split, text, state behind it)."""
-    if data == "plays":
-        return lambda _: ((split, plays.text(split), None) for split in SPLITS)
-    if data.startswith("hub:"):
-        return lambda state: _streamed(data, state)
-    path = Path(data).expanduser()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"--data {data!r} is neither plays, hub:name nor a text file in UTF-8 ({error}).") from None
-    if not text:
-        raise ValueError(f"{path} is empty: there is nothing to learn from.")
-    cut = len(text) - len(text) // 100
-    return lambda _: iter([("train", text[:cut], None), ("validation", text[cut:], None)])
-
-
-def _own_tokenizer(config: Config, texts):
+def _own_tokenizer(config: Config):
     text = ""
-    for split, more, _ in texts(None):
+    for split, more, _ in _documents(config.data):
         text += more if split == "train" else ""
         if len(text) >= LEARNED_FROM:
             break
-    text = text[:LEARNED_FROM]
     try:
-        tokenizer = OWN[config.model](text)
+        tokenizer = OWN[config.model](text[:LEARNED_FROM])
     except ValueError as error:
-        if config.model == "bert" and "vocab_size" in str(error):
-            raise ValueError(
-                f"{config.data} has {len(set(text)):,} different characters, too many for a BERT's own tokenizer of "
-                "2,000 pieces, each at least a character that begins a word or goes on with it: ask for --tokenizer "
-                "published."
-            ) from None
-        raise ValueError(f"No tokenizer can be learned from {config.data}: {error}") from None
-    kept = {"vocab": tokenizer.vocab} if config.model == "bert" else json.loads(tokenizer.to_json())
-    return tokenizer.encode, len(tokenizer), kept | {"size": len(tokenizer)}
+        raise ValueError(
+            f"No tokenizer can be learned from {config.data} ({error}): ask for --tokenizer published."
+        ) from None
+    return tokenizer.encode, {"vocab": tokenizer.vocab} if config.model == "bert" else json.loads(tokenizer.to_json())
 
 
 def _published_tokenizer(config: Config):
@@ -143,22 +97,38 @@ def _published_tokenizer(config: Config):
             f"The tokenizer {name} cannot be had ({type(error).__name__}): it needs the network once. Without it, "
             "--tokenizer own learns one from plays or a text file."
         ) from None
-    vocab = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
     last = tokenizer.convert_tokens_to_ids(between)
 
     def encode(text: str) -> list[int]:
         return [*tokenizer.encode(text, add_special_tokens=False, verbose=False), last]
 
-    kept = {"name": name, "size": len(vocab)} | ({"vocab": vocab} if config.model == "bert" else {})
-    return encode, len(vocab), kept
+    return encode, {"name": name, "vocab": sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)}
+
+
+def _documents(data: str, state: dict | None = None) -> Iterator[tuple[str, str, dict | None]]:
+    """Documents (split, text, state after it), from where a reader stood that was given this state."""
+    if data == "plays":
+        yield from ((split, plays.text(split), None) for split in SPLITS)
+    elif data.startswith("hub:"):
+        yield from _streamed(data, state)
+    else:
+        try:
+            text = Path(data).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"--data {data!r} is neither plays, hub:name nor a text file in UTF-8 ({error})."
+            ) from None
+        cut = len(text) - len(text) // 100
+        yield from (("train", text[:cut], None), ("validation", text[cut:], None))
 
 
 def _streamed(data: str, state: dict | None) -> Iterator[tuple[str, str, dict]]:
-    """Texts of a data set of the hub, every hundredth for validation; state: where an earlier reader stood."""
-    stream, seen = _stream(data), (state or {}).get("seen", 0)
+    """The texts of a data set of the hub, every hundredth for validation."""
+    stream, seen = _stream(data), 0
     if state:
         stream.load_state_dict(state["stream"])
-    for row in _steadily(stream, data):
+        seen = state["seen"]
+    for row in _rows(stream, data):
         if not isinstance(row.get("text"), str):
             raise ValueError(f"{data} has no column `text`: its columns are {', '.join(row)}.")
         seen += 1
@@ -176,19 +146,18 @@ def _stream(data: str, split: str = "train"):
         ) from None
 
 
-def _steadily(stream, data: str) -> Iterator[dict]:
-    """The rows of a stream; ConnectionError, in words, where it breaks off."""
+def _rows(stream, data: str) -> Iterator[dict]:
     try:
         yield from stream
     except OSError as error:
-        raise ConnectionError(f"{data} broke off ({error}): the same command goes on behind the last shard.") from None
+        raise ConnectionError(f"{data} broke off ({error}): the same command continues after the last shard.") from None
 
 
 # --- images
 
 
-def _images(config: Config, place: Path) -> None:
-    """Write images-<split>.bin, bytes (N, C, H, W), labels-<split>.npy (N,), and images.json, which says the sizes."""
+def _images(config: Config, place: Path, about: dict) -> None:
+    """Write images-<split>.bin, bytes (N, C, H, W), labels-<split>.npy (N,), and index.json, which has the sizes."""
     with beside(place) as new:
         new.mkdir()
         shapes, classes = {}, 0
@@ -203,19 +172,18 @@ def _images(config: Config, place: Path) -> None:
                 raise ValueError(f"{config.data} has no image for {split}: ask for more with --fetch.")
             np.save(new / f"labels-{split}.npy", np.array(labels, dtype=np.int64))
             shapes[split], classes = [len(labels), *shape], max(classes, max(labels) + 1)
-        write_beside(new / IMAGES, json.dumps({"shapes": shapes, "classes": classes, "source": config.data}) + "\n")
+        write_beside(new / tokens.INDEX, json.dumps({"about": about, "shapes": shapes, "classes": classes}) + "\n")
         checksums.write_list(new, {path.name: checksums.checksum(path) for path in new.iterdir()})
 
 
 def _pictures(config: Config, split: str) -> Iterator[tuple[np.ndarray, int]]:
-    """Bytes (C, H, W) and the label of each picture of a split."""
+    """Bytes (C, H, W) and the label of each image of a split."""
     sources = {"digits": digits, "fashion": fashion}
     if config.data in sources:
         images, labels = sources[config.data].arrays(split)
-        for image, label in zip(images, labels.tolist(), strict=True):
-            if image.shape != (config.image, config.image):
-                raise ValueError(f"{config.data} has images of {image.shape}: ask for --image {image.shape[0]}.")
-            yield np.round(image * 255).astype(np.uint8)[None], label
+        if images.shape[1:] != (config.image, config.image):
+            raise ValueError(f"{config.data} has images of {images.shape[1:]}: ask for --image {images.shape[1]}.")
+        yield from zip(np.round(images * 255).astype(np.uint8)[:, None], labels.tolist(), strict=True)
     elif config.data.startswith("hub:"):
         yield from _hub_pictures(config, split)
     else:
@@ -223,17 +191,14 @@ def _pictures(config: Config, split: str) -> Iterator[tuple[np.ndarray, int]]:
 
 
 def _hub_pictures(config: Config, split: str) -> Iterator[tuple[np.ndarray, int]]:
-    """The first `fetch` pictures of a data set (all where 0), and a hundredth as many behind them for validation."""
-    n = config.fetch or None
-    rows = _steadily(_stream(config.data), config.data)
-    if split == "train":
-        rows = islice(rows, n)
-    else:
-        rows = islice(rows, n, n + max(1, n // 100)) if n else _steadily(_stream(config.data, split), config.data)
-    for row in rows:
+    """The first `fetch` images of a data set (all where 0), and a hundredth as many after them for validation."""
+    n = config.fetch
+    stream = _stream(config.data, split if not n else "train")
+    first, last = (0, n or None) if split == "train" else (n, n + max(1, n // 100) if n else None)
+    for row in islice(_rows(stream, config.data), first, last):
         picture = next((value for value in row.values() if hasattr(value, "resize")), None)
         label = next((value for value in row.values() if isinstance(value, int)), None)
         if picture is None or label is None:
-            raise ValueError(f"{config.data} has no picture with a label: its columns are {', '.join(row)}.")
+            raise ValueError(f"{config.data} has no image with a label: its columns are {', '.join(row)}.")
         square = picture.convert("RGB").resize((config.image, config.image))
         yield np.asarray(square, dtype=np.uint8).transpose(2, 0, 1), label

@@ -1,6 +1,6 @@
-"""Which row a place in a training reads: each once a round, in an order that follows from the seed alone.
+"""Which row is read at which place of a training: each row once per round, in an order that follows from the seed.
 
-Nothing is kept between two steps, so any number of processes agrees on it, and a run goes on at any step.
+Nothing is stored between two steps, so any number of processes agrees on it and a run can continue at any step.
 """
 
 from functools import lru_cache
@@ -9,11 +9,9 @@ import numpy as np
 
 
 class Order:
-    """Rows 0 to n - 1, each once a round, every round in a new order. Raises ValueError for no row at all."""
+    """Rows 0 to n - 1, each once per round, every round in a new order."""
 
     def __init__(self, n: int, seed: int):
-        if n < 1:
-            raise ValueError("There is no row to read: the data are shorter than one row.")
         self.n, self.seed = n, seed
         self.of_round = lru_cache(maxsize=2)(self._of_round)
 
@@ -21,26 +19,29 @@ class Order:
         return np.random.default_rng([self.seed, 1, k]).permutation(self.n)
 
     def rows(self, first: int, n: int) -> list[tuple[int, int]]:
-        """(round, row) of the places first to first + n - 1 of the whole training."""
-        return [
-            (k, int(self.of_round(k)[at])) for k, at in (divmod(place, self.n) for place in range(first, first + n))
-        ]
+        """(round, row) at the places first to first + n - 1 of the whole training."""
+        places = (divmod(place, self.n) for place in range(first, first + n))
+        return [(k, int(self.of_round(k)[at])) for k, at in places]
 
 
 class Windows:
-    """Rows of length + 1 tokens out of `Tokens`, in an `Order`; every round cuts the text at other places.
+    """Rows of length + 1 ids out of `Tokens`, in an `Order`; every round cuts the text at other positions.
 
-    The last token of a row is the first of the next, so each is asked for once a round, but for some at either end.
+    The last token of a row is the first of the next one, so each is a target once per round, but for some at the ends.
+    Raises ValueError for a text without a row.
     """
 
     def __init__(self, tokens, length: int, seed: int):
-        _check_long_enough(len(tokens), length)
+        if len(tokens) <= length:
+            raise ValueError(
+                f"A row needs {length + 1} tokens, and the text has {len(tokens)}: ask for shorter rows with --tokens."
+            )
         self.tokens, self.length, self.seed = tokens, length, seed
         self.order = Order(max(1, (len(tokens) - length) // length), seed)
-        self.spare = len(tokens) - 1 - self.order.n * length  # how far a round may begin behind the first token
+        self.spare = len(tokens) - 1 - self.order.n * length  # how far from the first token a round may begin
 
     def rows(self, first: int, n: int) -> np.ndarray:
-        """The rows at places first to first + n - 1 of the whole training: int64 (n, length + 1)."""
+        """The rows at the places first to first + n - 1 of the whole training: int64 (n, length + 1)."""
         starts = [self._begin(k) + row * self.length for k, row in self.order.rows(first, n)]
         return np.stack([self.tokens.read(start, self.length + 1) for start in starts])
 
@@ -49,10 +50,5 @@ class Windows:
 
 
 def draw(seed: int, *place: int) -> int:
-    """A seed of its own for each place of a training (step, piece ...), far from its neighbours'."""
+    """A seed of its own for each place of a training (step, piece, ...)."""
     return int(np.random.SeedSequence([seed, *place]).generate_state(1, np.uint64)[0] >> 1)
-
-
-def _check_long_enough(n: int, length: int) -> None:
-    if n < length + 1:
-        raise ValueError(f"A row needs {length + 1} tokens, and the text has {n}: ask for shorter rows with --tokens.")
