@@ -130,7 +130,7 @@ def too_close(name, notebook, runs):
         for number, one in enumerate(data["values"]):
             recorded = one.get("recorded", [])
             made = [run[key][number] for run in runs.values() if len(run.get(key, [])) > number]
-            pairs = made if len(made) >= ENOUGH else recorded
+            pairs = recorded if len(made) < ENOUGH <= len(recorded) else made
             if len(pairs) < ENOUGH:
                 wrong.append(f"“{data['claim']}” was run {len(pairs)} times: make claims FILES=notebooks/{name}")
                 continue

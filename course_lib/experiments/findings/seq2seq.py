@@ -4,7 +4,14 @@ import math
 
 from course_lib.experiments import finding, recorded
 from course_lib.experiments.runs import least_of, most_of
-from course_lib.experiments.seq2seq import dates_translator, harder_corpus, hundred_steps, starts, used_to_gaps
+from course_lib.experiments.seq2seq import (
+    brute_force,
+    dates_translator,
+    harder_corpus,
+    hundred_steps,
+    starts,
+    used_to_gaps,
+)
 from course_lib.experiments.seq2seq_sounds import published_network
 from course_lib.experiments.seq2seq_words import published_pair
 
@@ -208,3 +215,8 @@ def translations_resemble_training_strings():
     }
     near = shares["overlap with neighbour"]
     return near - shares["overlap with person"], ">=", 0.15, near - shares["person's with neighbour"], ">=", 0.03
+
+
+@finding("A larger α makes the winner longer in at least 20 % of the tiny translators", chance=0.0)
+def a_larger_alpha_prefers_longer_sentences():
+    return recorded(brute_force).numbers("got longer"), ">=", 0.2
