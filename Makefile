@@ -39,7 +39,7 @@ lab: $(STAMP)  ## open JupyterLab at the course's first page
 	@$(PY) -m jupyterlab $(LAB_FLAGS)
 
 # Settings and layout of a talk are its own and last no longer: slides that were left running, or a theme for a dark
-# room, must not greet a student. What slides look like in JupyterLab is in course_lib/publish/live.
+# room, must not greet a student. What slides look like in JupyterLab is in course_lib/workshop/publish/live.
 .PHONY: present
 present: PAGE = $(or $(notdir $(firstword $(wildcard notebooks/$(LESSON)_*.ipynb))),$(error There is no lesson \
 	$(LESSON) in notebooks/: say, for example, make present LESSON=01))
@@ -47,7 +47,7 @@ present: $(STAMP)  ## show a lesson as live slides in JupyterLab (LESSON=01)
 	@rm -rf $(TALK)
 	@echo "In JupyterLab: Run > Run All Cells first. Then the cards at the right of the toolbar start the slides;"
 	@echo "Space goes on, Shift+Space back, and the cards at the bottom right end them."
-	@JUPYTER_CONFIG_PATH="$$(pwd -P)/course_lib/publish/live" JUPYTERLAB_SETTINGS_DIR="$$(pwd -P)/$(TALK)/settings" \
+	@JUPYTER_CONFIG_PATH="$$(pwd -P)/course_lib/workshop/publish/live" JUPYTERLAB_SETTINGS_DIR="$$(pwd -P)/$(TALK)/settings" \
 	  JUPYTERLAB_WORKSPACES_DIR="$$(pwd -P)/$(TALK)/workspaces" $(PY) -m jupyterlab $(LAB_FLAGS)
 TALK := $(VENV)/state/talk
 
@@ -69,7 +69,7 @@ ALLOW_ROOT = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 .PHONY: nbgrader
 nbgrader: LESSON = $(error Say which lesson: make nbgrader LESSON=04)
 nbgrader: $(GRADER)/.installed  ## write a lesson's exercises as an assignment for nbgrader (LESSON=04)
-	@$(PY) -m course_lib.publish.assignment "$(LESSON)"
+	@$(PY) -m course_lib.workshop.publish.assignment "$(LESSON)"
 
 $(GRADER)/.installed: $(STAMP)
 	@echo "Setting up nbgrader in $(GRADER): about 20 seconds, this once."
@@ -109,13 +109,13 @@ grader: $(STAMP)
 
 .PHONY: claims
 claims: $(STAMP)  ## say which claims fail under other seeds and processors, and keep the runs (SEEDS="1 2" CPU="default avx2" FILES=...)
-	@$(PY) -m course_lib.publish.claims $(FILES) --seeds $(SEEDS) --cpu $(CPU)
+	@$(PY) -m course_lib.workshop.publish.claims $(FILES) --seeds $(SEEDS) --cpu $(CPU)
 
 # A lesson by number or slug: make experiments LESSON=02; all if none is named.
 .PHONY: experiments
 experiments: LESSON =
 experiments: $(STAMP)  ## run what the records of the claims' experiments lack (LESSON=02 for one; stop it when you like)
-	@$(PY) -m course_lib.experiments $(LESSON)
+	@$(PY) -m course_lib.workshop.experiments $(LESSON)
 
 .PHONY: bench
 bench: $(STAMP)  ## time all beside PyTorch's and Hugging Face's own, and the race (ratios; build/bench.json)
@@ -137,28 +137,28 @@ override QUESTION := $(value QUESTION)
 export NUMBER SLUG FOLDER TITLE QUESTION
 .PHONY: lesson
 lesson: $(STAMP)  ## begin a lesson (NUMBER=10 SLUG=detr FOLDER=vision TITLE="Boxes" QUESTION="What is where?")
-	@$(PY) -m course_lib.publish.new_lesson --number="$$NUMBER" --slug="$$SLUG" --folder="$$FOLDER" \
+	@$(PY) -m course_lib.workshop.publish.new_lesson --number="$$NUMBER" --slug="$$SLUG" --folder="$$FOLDER" \
 	  --title="$$TITLE" --question="$$QUESTION"
 
 .PHONY: notebooks
 notebooks: $(STAMP)  ## run the notebooks in place, store them clean, measure them (FILES=... for some)
-	@$(PY) -m course_lib.publish.execute $(FILES)
+	@$(PY) -m course_lib.workshop.publish.execute $(FILES)
 
 .PHONY: frames
 frames: $(STAMP)  ## draw what the controls show, where it is missing, for pages and slides (FILES=... for some)
-	@$(PY) -m course_lib.publish.draw $(FILES)
+	@$(PY) -m course_lib.workshop.publish.draw $(FILES)
 
 .PHONY: html
 html: $(STAMP)  ## make the web pages in build/html: open index.html, or publish the folder (REPOSITORY=owner/name)
-	@$(PY) -m course_lib.publish.site --repository "$(REPOSITORY)"
+	@$(PY) -m course_lib.workshop.publish.site --repository "$(REPOSITORY)"
 
 .PHONY: slides
 slides: $(STAMP)  ## make a deck of slides of each notebook in build/slides: open index.html (FILES=... for some)
-	@$(PY) -m course_lib.publish.slides $(FILES)
+	@$(PY) -m course_lib.workshop.publish.slides $(FILES)
 
 .PHONY: slides-pdf
 slides-pdf: $(STAMP)  ## the same, and each deck printed, a page for each slide; needs Chromium
-	@$(PY) -m course_lib.publish.slides --pdf $(FILES)
+	@$(PY) -m course_lib.workshop.publish.slides --pdf $(FILES)
 
 ##@ The house
 

@@ -108,7 +108,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_terminal_summary(terminalreporter):
     """What is being written, and what of it is left: a list, not a failure."""
     from course_lib.lesson.syllabus import IN_WRITING
-    from course_lib.publish.new_lesson import left_to_write
+    from course_lib.workshop.publish.new_lesson import left_to_write
 
     for lesson in IN_WRITING:
         terminalreporter.section(f"to be written: lesson {lesson.number:02d}, {lesson.title}")

@@ -38,9 +38,9 @@ SHARED = (
     "course_lib/lesson/*.py",
     "course_lib/show/widgets.py",
     "course_lib/show/frames.py",
-    "course_lib/publish/frames.py",
-    "course_lib/publish/pages/static/*",
-    "course_lib/publish/templates/unrolled/*",
+    "course_lib/workshop/publish/frames.py",
+    "course_lib/workshop/publish/pages/static/*",
+    "course_lib/workshop/publish/templates/unrolled/*",
     "tests/browser/lab.py",
     "tests/browser/one_run.py",
     "tests/browser/reader.py",
@@ -57,9 +57,9 @@ def files(part: str) -> list[Path]:
     if part == "units":
         patterns = ["pyproject.toml", "course_lib/**/*.py", "course_lib/**/*.toml", "tests/*.py", "data/**/*"]
     elif part == "pages":
-        patterns = ["pyproject.toml", "course_lib/publish/**/*", "course_lib/show/**/*.py", "tests/browser/*"]
+        patterns = ["pyproject.toml", "course_lib/workshop/publish/**/*", "course_lib/show/**/*.py", "tests/browser/*"]
     else:
-        patterns = [*SHARED, *IN_LAB, f"course_lib/exercises/{part[3:]}*"]
+        patterns = [*SHARED, *IN_LAB, f"course_lib/workshop/exercises/{part[3:]}*"]
     found = {path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}
     return sorted(path for path in found if "__pycache__" not in path.parts)
 

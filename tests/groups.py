@@ -10,7 +10,7 @@ from pathlib import PurePath
 from xdist.scheduler import LoadScopeScheduling
 
 from course_lib.lesson.syllabus import LESSONS
-from course_lib.publish import measured
+from course_lib.workshop.publish import measured
 
 # Driven in JupyterLab by `make test`: together they have every kind of cell that a student meets, which
 # browser/test_lessons_in_lab.py computes. The others are driven by `make test-all`.

@@ -1,4 +1,4 @@
-"""Starts `python -m course_lib.scale` as torchrun would, in so many processes, and reads what they say.
+"""Starts `python -m course_lib.workshop.scale` as torchrun would, in so many processes, and reads what they say.
 
 Each is a copy of a process that has read PyTorch already, which takes seconds; test_torchrun_starts_the_same_command
 starts from nothing.
@@ -18,12 +18,12 @@ from pathlib import Path
 import torch
 
 ONLY_HERE = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "COURSE_DEVICE": "cpu"}
-COMMAND = "import sys; from course_lib.scale.__main__ import main; sys.exit(main(sys.argv[1:]))"
+COMMAND = "import sys; from course_lib.workshop.scale.__main__ import main; sys.exit(main(sys.argv[1:]))"
 
 copies = multiprocessing.get_context("forkserver")
 # The last three are what a first step and a first snapshot would read, in each process anew.
 copies.set_forkserver_preload([
-    "course_lib.scale.run", "torch.distributed.fsdp", "torch._dynamo", "torch._functorch.deprecated",
+    "course_lib.workshop.scale.run", "torch.distributed.fsdp", "torch._dynamo", "torch._functorch.deprecated",
     "torch.distributed.checkpoint.hf_storage",
 ])  # fmt: skip
 

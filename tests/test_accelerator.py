@@ -78,10 +78,6 @@ from course_lib.retrieval.bm25 import summed_ranks
 from course_lib.retrieval.dense import k_means
 from course_lib.retrieval.learned_search import KeptIndex, LearnedSearch, Reader, Retriever
 from course_lib.retrieval.marginal import lift, log_marginal
-from course_lib.scale.config import configured
-from course_lib.scale.processes import Here
-from course_lib.scale.run import Run
-from course_lib.scale.tasks import TASKS
 from course_lib.show.record import capture
 from course_lib.text.pairs import batches, masked_loss, shift
 from course_lib.text_to_text.bart import Bart, BartConfig
@@ -97,6 +93,10 @@ from course_lib.vision.images import image_loss, labelled_batches, random_shift
 from course_lib.vision.masked_patches import MaskedAutoencoder
 from course_lib.vision.rollout import attention_distance, brightness, cover, most, rollout
 from course_lib.vision.vit import ViT, ViTConfig
+from course_lib.workshop.scale.config import configured
+from course_lib.workshop.scale.processes import Here
+from course_lib.workshop.scale.run import Run
+from course_lib.workshop.scale.tasks import TASKS
 
 pytestmark = pytest.mark.slow  # most of a minute, in a process of its own
 CASES = {}  # name -> a function to call on the device
@@ -427,7 +427,7 @@ OF_A_RUN = {f"{model}-{optimiser}": (model, optimiser) for model in AT_SCALE for
 
 @cases(**OF_A_RUN)
 def a_step_at_scale(model, optimiser):
-    """As `python -m course_lib.scale` takes it; the numbers are read once, when they are logged."""
+    """As `python -m course_lib.workshop.scale` takes it; the numbers are read once, when they are logged."""
     config = configured(model, optimiser=optimiser, tokens=20, batch=8, micro=4, out="/nowhere")
     task = TASKS[model].__new__(TASKS[model])
     sizes, piece = AT_SCALE[model]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from course_lib import exercises
 from course_lib.lesson.quizzes import panel
-from course_lib.publish.measured import written
 from course_lib.show import drawings, plots, widgets
+from course_lib.workshop import exercises
+from course_lib.workshop.publish.measured import written
 
 PALETTE = {name: getattr(plots, name) for name in ("BLUE", "ORANGE", "GREEN", "PURPLE", "GREY")}
 # How linear sRGB looks without one kind of cone (Machado, Oliveira and Fernandes, 2009, table 1, severity 1.0).

@@ -11,11 +11,11 @@ import torch
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_lib.publish import alive
-from course_lib.publish.measured import NOTEBOOKS, ROOT
-from course_lib.recipes import stored
 from course_lib.show.frames import STANDS
 from course_lib.translation.seq2seq import Seq2Seq
+from course_lib.workshop.publish import alive
+from course_lib.workshop.publish.measured import NOTEBOOKS, ROOT
+from course_lib.workshop.recipes import stored
 
 PLACES = [*alive.LIVE.values(), *alive.SAID.values(), *alive.DRAWN.values()]
 MODELS = sorted({name for cells in PLACES for live in cells.values() for name in (live.model, live.beside) if name})

@@ -12,12 +12,12 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from course_lib.exercises import all_exercises, all_investigations, find
 from course_lib.lesson import check, graded
 from course_lib.lesson.sources import source_of
 from course_lib.lesson.syllabus import LESSONS
-from course_lib.publish import assignment
-from course_lib.publish.measured import NOTEBOOKS
+from course_lib.workshop.exercises import all_exercises, all_investigations, find
+from course_lib.workshop.publish import assignment
+from course_lib.workshop.publish.measured import NOTEBOOKS
 
 ASKED = {exercise.lesson for exercise in all_exercises()}
 WRITTEN = [one for one in LESSONS if (NOTEBOOKS / one.notebook).exists() and one.slug in ASKED]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from course_lib.experiments import Runs
 from course_lib.lesson import identities, identity
+from course_lib.workshop.experiments import Runs
 
 
 @pytest.fixture(autouse=True)

@@ -5,13 +5,13 @@ import torch
 from torch.testing import assert_close
 
 from course_lib.data.glyph_names import named, names
-from course_lib.experiments.images_and_words_captions import blinded, mark_of, marked, others, seen, shuffled
 from course_lib.multimodal.one_stream import OneStream
 from course_lib.multimodal.two_streams import TwoStreams
-from course_lib.recipes import glyph_captions as ours
-from course_lib.recipes.glyph_names import name_ids, tokenizer
-from course_lib.recipes.stored import load
 from course_lib.text.pairs import END, PADDING, START, UNKNOWN
+from course_lib.workshop.experiments.images_and_words.captions import blinded, mark_of, marked, others, seen, shuffled
+from course_lib.workshop.recipes import glyph_captions as ours
+from course_lib.workshop.recipes.glyph_names import name_ids, tokenizer
+from course_lib.workshop.recipes.stored import load
 
 
 @pytest.fixture(scope="module")

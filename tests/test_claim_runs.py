@@ -9,13 +9,13 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from course_lib.experiments.comparison import holds, room
 from course_lib.lesson import limits
-from course_lib.publish import claims, kernels
-from course_lib.publish import measured as numbers
-from course_lib.publish.kernels import Run
-from course_lib.publish.normalise import as_text
-from course_lib.publish.parts import begins_laboratory
+from course_lib.workshop.experiments.comparison import holds, room
+from course_lib.workshop.publish import claims, kernels
+from course_lib.workshop.publish import measured as numbers
+from course_lib.workshop.publish.kernels import Run
+from course_lib.workshop.publish.normalise import as_text
+from course_lib.workshop.publish.parts import begins_laboratory
 
 
 @pytest.fixture

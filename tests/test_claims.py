@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.experiments import Runs
-from course_lib.experiments.runs import Recorded
 from course_lib.lesson import claim, claims
+from course_lib.workshop.experiments import Runs
+from course_lib.workshop.experiments.runs import Recorded
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from functools import cache
 import nbformat
 import pytest
 
-from course_lib.publish import measured
+from course_lib.workshop.publish import measured
 
 NOTEBOOKS = measured.written()
 

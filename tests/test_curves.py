@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.experiments.runs import Runs
 from course_lib.show.curves import LEAST, MOST, curves_plot, reach_plot, runs_plot
 from course_lib.show.plots import picture
+from course_lib.workshop.experiments.runs import Runs
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from course_lib.recipes import deit
+from course_lib.workshop.recipes import deit
 
 # How the published file calls what transformers calls otherwise by now.
 OLD_NAMES = [

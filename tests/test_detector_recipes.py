@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from course_lib.data import scenes
 from course_lib.detection.set_loss import set_loss
 from course_lib.language.muon import Muon
-from course_lib.recipes.scenes import (
+from course_lib.workshop.recipes.scenes import (
     RATES,
     ScenesMuon,
     ap,

@@ -145,7 +145,7 @@ def test_make_works_in_a_folder_of_any_name(tmp_path, name):
     assert (folder / ".venv" / "state" / "jupyter" / "labconfig" / "default_setting_overrides.json").exists()
     assert "pip" in first and root in first and f"{state}/jupyter" in first
     assert "pip" not in again and root in again
-    assert {root, f"{folder}/course_lib/publish/live", f"{state}/talk/settings"} <= {*talk}
+    assert {root, f"{folder}/course_lib/workshop/publish/live", f"{state}/talk/settings"} <= {*talk}
     title = """A $x `b` "c" 'd' #e"""
     assert f"--title={title}" in run("lesson", f"TITLE={title}", "QUESTION=Why?")
 

@@ -13,17 +13,17 @@ import torch
 from mutants import changed
 from toys import PREDICT, twice
 
-from course_lib import exercises
-from course_lib.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, worded
-from course_lib.exercises.bert_build import MyBert, calendar, calendar_batches, calendar_blanks
-from course_lib.exercises.compare import not_finite, same
-from course_lib.exercises.gpt_build import MyGPT, cut_by_merges
-from course_lib.exercises.probes import Case, fresh, on, tensors
-from course_lib.exercises.transformer_build import MyTransformer
 from course_lib.lesson import limits
 from course_lib.lesson.judge import judge
 from course_lib.lesson.syllabus import LISTED
 from course_lib.text.bpe import BPE
+from course_lib.workshop import exercises
+from course_lib.workshop.exercises import Exercise, Quiz, all_exercises, all_quizzes, find, find_quiz, worded
+from course_lib.workshop.exercises.bert_build import MyBert, calendar, calendar_batches, calendar_blanks
+from course_lib.workshop.exercises.compare import not_finite, same
+from course_lib.workshop.exercises.gpt_build import MyGPT, cut_by_merges
+from course_lib.workshop.exercises.probes import Case, fresh, on, tensors
+from course_lib.workshop.exercises.transformer_build import MyTransformer
 
 # The proof that every exercise must pass ------------------------------------------------------------------
 

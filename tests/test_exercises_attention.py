@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from course_lib.attention.attention import AdditiveAttention
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
-from course_lib.exercises.attention_alignment import my_additive_scores, my_masked_softmax
-from course_lib.exercises.attention_alignment_look import broken_look, mended_look
 from course_lib.lesson.judge import judge
 from course_lib.text.pairs import END, START, masked_loss
 from course_lib.translation.decode import greedy
 from course_lib.translation.seq2seq import AttentionDecoder, Seq2Seq
+from course_lib.workshop.exercises import all_exercises, all_investigations, all_quizzes, find
+from course_lib.workshop.exercises.attention_alignment import my_additive_scores, my_masked_softmax
+from course_lib.workshop.exercises.attention_alignment_look import broken_look, mended_look
 
 LESSON = "attention_alignment"
 

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from course_lib.bert.bert import Bert, BertConfig
 from course_lib.bert.bert_heads import LayerMix, MaskedWords
 from course_lib.bert.masked_words import mask_tokens
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
-from course_lib.exercises.bert import my_masking, my_pair
-from course_lib.exercises.bert_leak import broken_words, mended_words
-from course_lib.exercises.bert_reading import my_fill, my_mix, my_span
 from course_lib.lesson.judge import judge
 from course_lib.text.wordpiece import SPECIALS, WordPiece
+from course_lib.workshop.exercises import all_exercises, all_investigations, all_quizzes, find
+from course_lib.workshop.exercises.bert import my_masking, my_pair
+from course_lib.workshop.exercises.bert_leak import broken_words, mended_words
+from course_lib.workshop.exercises.bert_reading import my_fill, my_mix, my_span
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 

@@ -9,10 +9,10 @@ from scipy.optimize import linear_sum_assignment
 
 from course_lib.detection.boxes import area, giou, iou, to_corners
 from course_lib.detection.matching import match
-from course_lib.exercises import all_exercises, find
-from course_lib.exercises.detr import my_iou
-from course_lib.exercises.detr_loss import mended_set_loss, unlikely
 from course_lib.lesson.judge import judge
+from course_lib.workshop.exercises import all_exercises, find
+from course_lib.workshop.exercises.detr import my_iou
+from course_lib.workshop.exercises.detr_loss import mended_set_loss, unlikely
 
 # What Python or PyTorch refuses -------------------------------------------------------------------------------
 

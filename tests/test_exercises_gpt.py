@@ -10,13 +10,13 @@ from other_answers.gpt import a_list_for_a_cache, position_by_position
 
 from course_lib.attention.attention import causal_mask
 from course_lib.attention.multi_head import MultiHead
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
-from course_lib.exercises.gpt import my_merge, my_top_p, my_window
-from course_lib.exercises.gpt_cache import broken_next, mended_next, my_cached
-from course_lib.exercises.gpt_fine_tuning import my_joint_loss
 from course_lib.language.generate import next_probs
 from course_lib.lesson.judge import judge
 from course_lib.text.bpe import merge
+from course_lib.workshop.exercises import all_exercises, all_investigations, all_quizzes, find
+from course_lib.workshop.exercises.gpt import my_merge, my_top_p, my_window
+from course_lib.workshop.exercises.gpt_cache import broken_next, mended_next, my_cached
+from course_lib.workshop.exercises.gpt_fine_tuning import my_joint_loss
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 

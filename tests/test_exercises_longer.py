@@ -5,16 +5,16 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.attention.block import Block
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
-from course_lib.exercises.longer import my_band_mask, my_recalled
-from course_lib.exercises.longer_buckets import my_hash_round, my_linear_step, my_reversed_step
-from course_lib.exercises.longer_segments import broken_segments, mended_segments, read_through, reader, text
 from course_lib.lesson.judge import judge
 from course_lib.long_context.hashing import hash_buckets
 from course_lib.long_context.linear_attention import features, linear_attention
 from course_lib.long_context.reversible import reversible_step
 from course_lib.long_context.segments import SegmentConfig, SegmentReader, recalled
 from course_lib.long_context.window import band_mask
+from course_lib.workshop.exercises import all_exercises, all_investigations, all_quizzes, find
+from course_lib.workshop.exercises.longer import my_band_mask, my_recalled
+from course_lib.workshop.exercises.longer_buckets import my_hash_round, my_linear_step, my_reversed_step
+from course_lib.workshop.exercises.longer_segments import broken_segments, mended_segments, read_through, reader, text
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 

@@ -5,13 +5,13 @@ import torch
 import torch.nn as nn
 
 from course_lib.attention.block import Encoder
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
-from course_lib.exercises.masked_images import my_hidden_loss, my_seen, my_spread
-from course_lib.exercises.masked_images_windows import broken_encode, mended_encode, my_windows
 from course_lib.lesson.judge import judge
 from course_lib.vision.masked_patches import MaskedAutoencoder
 from course_lib.vision.patches import patchify
 from course_lib.vision.vit import ViT, ViTConfig
+from course_lib.workshop.exercises import all_exercises, all_investigations, all_quizzes, find
+from course_lib.workshop.exercises.masked_images import my_hidden_loss, my_seen, my_spread
+from course_lib.workshop.exercises.masked_images_windows import broken_encode, mended_encode, my_windows
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 

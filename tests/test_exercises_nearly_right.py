@@ -4,8 +4,8 @@ import pytest
 import torch
 from mutants import changed
 
-from course_lib.exercises import find
 from course_lib.lesson.judge import judge
+from course_lib.workshop.exercises import find
 
 NEARLY = [
     ("my_image", "len(patches), H // P, W", "H // P, len(patches), W", "mixed up two lengths"),

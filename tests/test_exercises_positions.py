@@ -6,8 +6,8 @@ import torch
 from course_lib.attention.order_model import OrderModel
 from course_lib.attention.positions import alibi_bias, rotate, sinusoidal
 from course_lib.data.order import N_SYMBOLS, N_TOKENS, NOT_ASKED, endless
-from course_lib.exercises.positional_encodings import my_sinusoids
-from course_lib.exercises.positional_encodings_turns import broken_rotate, mended_rotate, my_rotate, my_shift
+from course_lib.workshop.exercises.positional_encodings import my_sinusoids
+from course_lib.workshop.exercises.positional_encodings_turns import broken_rotate, mended_rotate, my_rotate, my_shift
 
 
 def test_the_solutions_are_the_librarys_functions():

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from course_lib.attention.reach import reach
-from course_lib.exercises import all_quizzes
-from course_lib.exercises.rnn_bptt_streams import broken_streams, mended_streams
+from course_lib.workshop.exercises import all_quizzes
+from course_lib.workshop.exercises.rnn_bptt_streams import broken_streams, mended_streams
 
 
 @pytest.mark.parametrize(("cut", "jump"), [(broken_streams, 3 * 6), (mended_streams, 0)])

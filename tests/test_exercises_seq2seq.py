@@ -2,10 +2,10 @@
 
 import torch
 
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes
-from course_lib.exercises.seq2seq import my_masked_loss, my_shifted_target
-from course_lib.exercises.seq2seq_search import a_test_set, by_tens, leaking_accuracy, mended_accuracy
 from course_lib.text.pairs import masked_loss, shift
+from course_lib.workshop.exercises import all_exercises, all_investigations, all_quizzes
+from course_lib.workshop.exercises.seq2seq import my_masked_loss, my_shifted_target
+from course_lib.workshop.exercises.seq2seq_search import a_test_set, by_tens, leaking_accuracy, mended_accuracy
 
 # What the exercises say ---------------------------------------------------------------------------------------
 

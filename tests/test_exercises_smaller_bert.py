@@ -10,10 +10,10 @@ from course_lib.bert.fewer_bits import dequantise, quantise, rounded
 from course_lib.bert.lean_bert import LeanBert, LeanBertConfig
 from course_lib.bert.replaced_words import replace
 from course_lib.bert.soft_targets import distillation_loss
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
-from course_lib.exercises.smaller_bert import broken_replaced, mended_replaced, my_replace, my_shared_stack
-from course_lib.exercises.smaller_bert_bits import my_distillation_loss, my_quantise
 from course_lib.lesson.judge import judge
+from course_lib.workshop.exercises import all_exercises, all_investigations, all_quizzes, find
+from course_lib.workshop.exercises.smaller_bert import broken_replaced, mended_replaced, my_replace, my_shared_stack
+from course_lib.workshop.exercises.smaller_bert_bits import my_distillation_loss, my_quantise
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ import nbformat
 import pytest
 import torch
 
-from course_lib.exercises import find
-from course_lib.exercises.start_here import given_memory
 from course_lib.lesson.judge import judge
 from course_lib.lesson.watched import is_untouched
-from course_lib.publish import measured
+from course_lib.workshop.exercises import find
+from course_lib.workshop.exercises.start_here import given_memory
+from course_lib.workshop.publish import measured
 
 MEMORY = find("my_memory")
 

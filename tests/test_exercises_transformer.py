@@ -13,12 +13,12 @@ from other_answers.transformer import head_by_head, in_one_line, query_by_query
 from course_lib.attention.attention import attend, causal_mask
 from course_lib.attention.block import Block
 from course_lib.attention.multi_head import MultiHead
-from course_lib.exercises import all_exercises, all_quizzes, find
-from course_lib.exercises.transformer import attending, my_attention, my_heads
-from course_lib.exercises.transformer_block import broken_decoder, mended_decoder, my_block, my_mask
-from course_lib.exercises.transformer_build import MyTransformer
-from course_lib.experiments.transformer_ladder import trained
 from course_lib.lesson.judge import judge
+from course_lib.workshop.exercises import all_exercises, all_quizzes, find
+from course_lib.workshop.exercises.transformer import attending, my_attention, my_heads
+from course_lib.workshop.exercises.transformer_block import broken_decoder, mended_decoder, my_block, my_mask
+from course_lib.workshop.exercises.transformer_build import MyTransformer
+from course_lib.workshop.experiments.transformer.ladder import trained
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 

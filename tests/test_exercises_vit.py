@@ -6,11 +6,11 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from course_lib.attention.block import Encoder
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
-from course_lib.exercises.vit import my_image, my_patches, my_places
-from course_lib.exercises.vit_attention import broken_start, mended_start, my_distance, my_rollout
 from course_lib.lesson.judge import judge
 from course_lib.vision.vit import ViT, ViTConfig
+from course_lib.workshop.exercises import all_exercises, all_investigations, all_quizzes, find
+from course_lib.workshop.exercises.vit import my_image, my_patches, my_places
+from course_lib.workshop.exercises.vit_attention import broken_start, mended_start, my_distance, my_rollout
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from course_lib.exercises import all_exercises, all_investigations, all_quizzes, find
-from course_lib.exercises.words_to_images import my_nearest, my_quantiser_loss, my_straight_through
-from course_lib.exercises.words_to_images_draw import broken_revive, mended_revive, my_draw
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.lesson.judge import judge
 from course_lib.multimodal.quantiser import COMMITMENT, Quantiser
 from course_lib.multimodal.words_then_codes import draw
+from course_lib.workshop.exercises import all_exercises, all_investigations, all_quizzes, find
+from course_lib.workshop.exercises.words_to_images import my_nearest, my_quantiser_loss, my_straight_through
+from course_lib.workshop.exercises.words_to_images_draw import broken_revive, mended_revive, my_draw
 
 # Wrong ways that are not in the tables ------------------------------------------------------------------------
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib.experiments import Experiment, Runs, __main__, each, experiment, record, recorded
-from course_lib.experiments.digest import digest, reached
-from course_lib.experiments.experiment import plain
-from course_lib.experiments.runs import least_of, most_of
-from course_lib.experiments.worker import answers
+from course_lib.workshop.experiments import Experiment, Runs, __main__, each, experiment, record, recorded
+from course_lib.workshop.experiments.digest import digest, reached
+from course_lib.workshop.experiments.experiment import plain
+from course_lib.workshop.experiments.runs import least_of, most_of
+from course_lib.workshop.experiments.worker import answers
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 FILES = {
     "course_lib/__init__.py": "",
-    "course_lib/experiments/__init__.py": "def each():\n    pass\ndef experiment():\n    pass\n",
+    "course_lib/workshop/experiments/__init__.py": "def each():\n    pass\ndef experiment():\n    pass\n",
     "course_lib/shelf/__init__.py": "from course_lib.shelf.attention import attend\n",
     "course_lib/shelf/attention.py": '''"""Attention."""
 import torch
@@ -44,8 +44,8 @@ def _check_attended(q):
     "    def forward(self, x):\n        return attend(x)\n",
     "course_lib/data/__init__.py": "",
     "course_lib/data/plays.py": "def text():\n    return 'a'\ndef scenes():\n    return 'b'\n",
-    "course_lib/experiments/toy.py": "from course_lib.data import plays\nfrom course_lib.shelf import block\n"
-    "from course_lib.experiments import each, experiment\nSTEPS = 3\n"
+    "course_lib/workshop/experiments/toy.py": "from course_lib.data import plays\nfrom course_lib.shelf import block\n"
+    "from course_lib.workshop.experiments import each, experiment\nSTEPS = 3\n"
     "@experiment(each(a=[1]))\ndef trained(seed):\n    return block.Block().forward(plays.text()) * STEPS\n"
     "def aside(seed):\n    from course_lib.shelf import attend\n    return attend(1)\n",
     "data/model.bin": "weights",
@@ -66,7 +66,7 @@ def library(tmp_path):
     return make
 
 
-TOY = "course_lib.experiments.toy"
+TOY = "course_lib.workshop.experiments.toy"
 
 
 def test_a_digest_reaches_what_the_experiment_computes_with_and_nothing_else(library):
@@ -120,13 +120,13 @@ def test_code_that_moves_to_another_file_keeps_the_digest(library, name):
     """The experiment, what it calls, and an import inside a function: each in a file of another name."""
     root = library("moved")
     (root / "course_lib/shelf/attention.py").rename(root / "course_lib/shelf/softmax.py")
-    (root / "course_lib/experiments/toy.py").rename(root / "course_lib/experiments/game.py")
+    (root / "course_lib/workshop/experiments/toy.py").rename(root / "course_lib/workshop/experiments/game.py")
     for path in root.rglob("*.py"):
         moved = path.read_text().replace("course_lib.shelf.attention", "course_lib.shelf.softmax")
         path.write_text(
             moved.replace("from course_lib.shelf import attend", "from course_lib.shelf.softmax import attend")
         )
-    assert digest("course_lib.experiments.game", name, root=root) == digest(TOY, name, root=library())
+    assert digest("course_lib.workshop.experiments.game", name, root=root) == digest(TOY, name, root=library())
 
 
 def test_another_file_that_is_read_is_another_digest(library):
@@ -143,12 +143,12 @@ def test_a_name_that_is_no_experiment_is_said(library):
 
 def test_a_changed_line_in_attention_makes_stale_what_rests_on_it(tmp_path):
     """In the library as it stands: `attend` reaches the multi-head block, and not the recurrent network."""
-    module = "course_lib.experiments.toy"
+    module = "course_lib.workshop.experiments.toy"
     for name in ("a", "b"):
         root = tmp_path / name
         root.mkdir(exist_ok=True)
         subprocess.run(["cp", "-r", str(ROOT / "course_lib"), str(root)], check=True)
-        (root / "course_lib/experiments/toy.py").write_text(
+        (root / "course_lib/workshop/experiments/toy.py").write_text(
             "from course_lib.recurrent.rnn import RNN\nfrom course_lib.attention.block import Encoder\n"
             "def recurrent(seed):\n    return RNN(3, 4)\ndef attending(seed):\n    return Encoder(4, 2, 1)\n"
         )
@@ -170,12 +170,12 @@ def load(name):
 
 def test_of_the_stored_models_only_those_that_are_read_are_followed(library):
     root = library()
-    (root / "course_lib/recipes").mkdir()
-    (root / "course_lib/recipes/stored.py").write_text(RECIPES)
-    (root / "course_lib/experiments/reads.py").write_text(
-        "from course_lib.recipes import stored\ndef reads(seed):\n    return stored.load('plays_b')\n"
+    (root / "course_lib/workshop/recipes").mkdir()
+    (root / "course_lib/workshop/recipes/stored.py").write_text(RECIPES)
+    (root / "course_lib/workshop/experiments/reads.py").write_text(
+        "from course_lib.workshop.recipes import stored\ndef reads(seed):\n    return stored.load('plays_b')\n"
     )
-    found = reached("course_lib.experiments.reads", "reads", root, ("data/checkpoints/plays_b.safetensors",))
+    found = reached("course_lib.workshop.experiments.reads", "reads", root, ("data/checkpoints/plays_b.safetensors",))
     assert "course_lib.shelf.attention:other" in found and "course_lib.shelf.attention:attend" not in found
 
 
@@ -191,7 +191,7 @@ def drawn(seed, low=0.0, high=1.0):
 def book(tmp_path, monkeypatch):
     """A record folder of its own, with one experiment in a lesson called `toy`."""
     one = Experiment(drawn, each(low=[0.0, 2.0]), [0, 1], ["default"], [])
-    one.slug, one.module, one.name = "toy", "course_lib.experiments.toy", "drawn"
+    one.slug, one.module, one.name = "toy", "course_lib.workshop.experiments.toy", "drawn"
     monkeypatch.setattr(Experiment, "digest", "123456789abc")
     monkeypatch.setattr(__main__, "experiments", lambda slug: [one])
     monkeypatch.setattr(record, "RECORDS", tmp_path)
@@ -316,7 +316,9 @@ def test_a_damaged_record_is_said_in_words(tmp_path, text):
 
 def test_a_worker_answers_each_question_and_an_error_ends_nothing():
     ask = {"module": "tests_no_such", "name": "x", "variant": {}, "seed": 0}
-    first, second = answers([json.dumps(ask), json.dumps(ask | {"module": "course_lib.experiments.experiment"})])
+    first, second = answers(
+        [json.dumps(ask), json.dumps(ask | {"module": "course_lib.workshop.experiments.experiment"})]
+    )
     assert "No module named" in first["error"] and "has no attribute" in second["error"]
 
 
@@ -325,7 +327,7 @@ def test_a_worker_answers_each_question_and_an_error_ends_nothing():
 SLOW = '''"""Toy."""
 import time
 import torch
-from course_lib.experiments import each, experiment
+from course_lib.workshop.experiments import each, experiment
 @experiment(each(low=[0.0, 2.0]), seeds=[0, 1])
 def drawn(seed, low):
     """A number, slowly."""
@@ -343,13 +345,13 @@ def broken(seed):
 @pytest.fixture
 def copy(tmp_path):
     subprocess.run(["cp", "-r", str(ROOT / "course_lib"), str(tmp_path)], check=True)
-    (tmp_path / "course_lib/experiments/seq2seq.py").write_text(SLOW)
-    for part in (tmp_path / "course_lib/experiments").glob("seq2seq_*.py"):
-        part.unlink()  # the lesson's other experiments
+    (tmp_path / "course_lib/workshop/experiments/seq2seq/core.py").write_text(SLOW)
+    for part in ("sounds", "words"):  # the lesson's other experiments
+        (tmp_path / f"course_lib/workshop/experiments/seq2seq/{part}.py").unlink()
 
     def run(*arguments, **how):
         here = os.environ | {"PYTHONPATH": str(tmp_path)}
-        command = [sys.executable, "-m", "course_lib.experiments", *arguments]
+        command = [sys.executable, "-m", "course_lib.workshop.experiments", *arguments]
         return subprocess.Popen(command, cwd=tmp_path, env=here, text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, **how)  # fmt: skip
 
@@ -402,8 +404,8 @@ def test_runs_compute_run_by_run():
 
 def test_the_table_in_a_model_answer_is_the_records():
     """An exercise may not import an experiment: the answer to lesson 02's investigation is held to its record here."""
-    from course_lib.exercises import find_investigation
-    from course_lib.experiments.lstm_gradient_flow import halves
+    from course_lib.workshop.exercises import find_investigation
+    from course_lib.workshop.experiments.lstm_gradient_flow.core import halves
 
     answer = find_investigation("how_much_gradient").answer
     rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \|(.*)\|(.*)\|$", answer, re.M)

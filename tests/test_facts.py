@@ -5,10 +5,19 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from course_lib.recipes import facts
-from course_lib.recipes.facts import PASSAGES, QUESTIONS, SHELVES, World, names, names_of, part_of, search_model
 from course_lib.retrieval.learned_search import KeptIndex
 from course_lib.retrieval.marginal import log_marginal
+from course_lib.workshop.recipes import facts
+from course_lib.workshop.recipes.facts import (
+    PASSAGES,
+    QUESTIONS,
+    SHELVES,
+    World,
+    names,
+    names_of,
+    part_of,
+    search_model,
+)
 
 
 @pytest.mark.parametrize(("language", "known"), [("en", "Greece"), ("el", "Ελλάδα"), ("ka", "საბერძნეთი")])

@@ -1,20 +1,18 @@
 """Findings: each holds in the records, and falls where every system guesses; what a finding is and how it is cited."""
 
-import importlib
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
 
-from course_lib.experiments import Record, Runs, finding, findings
-from course_lib.experiments.finding import Finding
 from course_lib.lesson import cite
 from course_lib.lesson.syllabus import IN_WRITING, LISTED
-from course_lib.publish import measured
+from course_lib.workshop.experiments import Record, Runs, finding
+from course_lib.workshop.experiments.finding import Finding, all_findings, findings_of
+from course_lib.workshop.publish import measured
 
 DRAFTS = {lesson.slug for lesson in IN_WRITING}
-ALL = [one for one in findings.everything() if one.name.split(".")[0] not in DRAFTS]
+ALL = [one for one in all_findings() if one.name.split(".")[0] not in DRAFTS]
 SLUGS = {lesson.slug for lesson in LISTED}
 
 # --- the course as it stands
@@ -53,7 +51,7 @@ def test_a_notebook_cites_the_findings_of_its_lesson_and_no_finding_is_left_unre
     notebook = nbformat.read(path, 4)
     cited = {name for cell in notebook.cells if cell.cell_type == "code"
              for name in re.findall(r"cite\(findings\.(\w+)", cell.source)}  # fmt: skip
-    assert cited == set(findings.of(slug))
+    assert cited == set(findings_of(slug))
 
 
 # --- what a finding is
@@ -103,8 +101,6 @@ def test_citing_says_where_this_run_lies(outputs):
         cite("gpt.better")
 
 
-def test_a_file_of_findings_belongs_to_a_lesson():
-    for path in Path(findings.__path__[0]).glob("*.py"):
-        assert path.stem in SLUGS | {"__init__"}
-        assert importlib.import_module(f"course_lib.experiments.findings.{path.stem}")
-    assert findings.of("no_lesson") == {}
+def test_findings_are_those_of_a_lesson():
+    assert {one.name.split(".")[0] for one in all_findings()} <= SLUGS
+    assert findings_of("no_lesson") == {}

@@ -14,13 +14,13 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image
 
-from course_lib.publish import draw, execute, frames
-from course_lib.publish import measured as told
-from course_lib.publish.normalise import normalise
 from course_lib.show.frames import ALONE, ASKED, FEW, MIME, TOGETHER, UNDER_TEST, axes
 from course_lib.show.frames import frames as positions
 from course_lib.show.plots import Picture
 from course_lib.show.widgets import explore
+from course_lib.workshop.publish import draw, execute, frames
+from course_lib.workshop.publish import measured as told
+from course_lib.workshop.publish.normalise import normalise
 
 CONTROL = """
 import io

@@ -15,11 +15,11 @@ def course(tmp_path, monkeypatch):
     """A course of one lesson, with a file of each kind that a part is made from."""
     files = {
         "notebooks/03_seq2seq.ipynb": json.dumps({"cells": [cell("x = 1"), cell("x")]}),
-        "course_lib/exercises/seq2seq.py": "solution = 1",
-        "course_lib/exercises/gpt.py": "solution = 2",
+        "course_lib/workshop/exercises/seq2seq.py": "solution = 1",
+        "course_lib/workshop/exercises/gpt.py": "solution = 2",
         "course_lib/show/widgets.py": "explore = 1",
         "course_lib/recurrent/rnn.py": "step = 1",
-        "course_lib/publish/alive.py": "model = 1",
+        "course_lib/workshop/publish/alive.py": "model = 1",
         "tests/browser/student.py": "answer = 1",
         "tests/test_rnn.py": "test = 1",
     }
@@ -38,11 +38,11 @@ def cell(source, outputs=()):
 @pytest.mark.parametrize(
     ("name", "changed"),
     [
-        ("course_lib/exercises/seq2seq.py", {"03_seq2seq", "units"}),
-        ("course_lib/exercises/gpt.py", {"units"}),
+        ("course_lib/workshop/exercises/seq2seq.py", {"03_seq2seq", "units"}),
+        ("course_lib/workshop/exercises/gpt.py", {"units"}),
         ("course_lib/show/widgets.py", {"03_seq2seq", "pages", "units"}),
         ("course_lib/recurrent/rnn.py", {"units"}),
-        ("course_lib/publish/alive.py", {"pages", "units"}),
+        ("course_lib/workshop/publish/alive.py", {"pages", "units"}),
         ("tests/browser/student.py", {"03_seq2seq", "pages"}),
         ("tests/test_rnn.py", {"units"}),
     ],

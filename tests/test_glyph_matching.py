@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from course_lib.data.glyph_names import learned_names, named
-from course_lib.experiments.images_and_words_captions import seen
-from course_lib.recipes import glyph_matching as ours
-from course_lib.recipes.glyph_captions import chosen, learned
-from course_lib.recipes.glyph_names import name_ids
 from course_lib.text.pairs import PADDING
+from course_lib.workshop.experiments.images_and_words.captions import seen
+from course_lib.workshop.recipes import glyph_matching as ours
+from course_lib.workshop.recipes.glyph_captions import chosen, learned
+from course_lib.workshop.recipes.glyph_names import name_ids
 
 
 @pytest.fixture(scope="module")

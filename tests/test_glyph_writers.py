@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from course_lib.data.glyph_names import named
-from course_lib.recipes import glyph_writers as ours
-from course_lib.recipes import stored
-from course_lib.recipes.glyph_captions import chosen, looked_at, taught_spotter
+from course_lib.workshop.recipes import glyph_writers as ours
+from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.glyph_captions import chosen, looked_at, taught_spotter
 
 
 @pytest.mark.full  # the weights are those of their SHA-256; what they are worth, `make test-all` measures again

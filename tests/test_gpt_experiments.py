@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from course_lib.data import plays
-from course_lib.experiments.gpt import LETTERS, STRETCHES, excerpt, in_template, with_specials
-from course_lib.experiments.gpt_controls import FORMS, counted_probs, followers
 from course_lib.text.bpe import BPE
 from course_lib.text.counts import count_bits
+from course_lib.workshop.experiments.gpt.controls import FORMS, counted_probs, followers
+from course_lib.workshop.experiments.gpt.core import LETTERS, STRETCHES, excerpt, in_template, with_specials
 
 
 def told(row):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from groups import group_of, in_order, sample
 
-from course_lib.publish import measured
+from course_lib.workshop.publish import measured
 
 HERE = Path(__file__).parent
 

@@ -8,9 +8,9 @@ from torch.testing import assert_close
 
 from course_lib.data.glyph_names import Named, learned_names, named, names
 from course_lib.data.glyphs import parts_of
-from course_lib.experiments import images_and_words as main
-from course_lib.experiments import images_and_words_laboratory as laboratory
-from course_lib.recipes.glyph_names import candidates, clip, features, image_tower, name_ids, tokenizer
+from course_lib.workshop.experiments.images_and_words import core as main
+from course_lib.workshop.experiments.images_and_words import laboratory
+from course_lib.workshop.recipes.glyph_names import candidates, clip, features, image_tower, name_ids, tokenizer
 
 
 def made(make):

@@ -5,10 +5,10 @@ import re
 import pytest
 from bs4 import BeautifulSoup
 
-from course_lib.publish import alive, inside_gpt
-from course_lib.publish.inside_gpt import ORIGINS, Origin
-from course_lib.publish.measured import ROOT
-from course_lib.recipes import stored
+from course_lib.workshop.publish import alive, inside_gpt
+from course_lib.workshop.publish.inside_gpt import ORIGINS, Origin
+from course_lib.workshop.publish.measured import ROOT
+from course_lib.workshop.recipes import stored
 
 
 @pytest.mark.parametrize("name", ORIGINS)

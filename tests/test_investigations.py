@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from course_lib.exercises import Investigation, all_exercises, all_investigations, find_investigation
 from course_lib.lesson import investigate, investigations, limits, solution
 from course_lib.lesson.investigations import rubric
 from course_lib.lesson.marks import marks
 from course_lib.lesson.syllabus import LISTED
+from course_lib.workshop.exercises import Investigation, all_exercises, all_investigations, find_investigation
 
 ASKED = Investigation(
     "which", "Which `one` is it?", ("I varied `one` thing.", "I held the rest."), "It was **that** one.", "rnn_bptt"

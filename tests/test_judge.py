@@ -18,9 +18,9 @@ import pytest
 import torch
 from toys import DOUBLE, PREDICT, Hostile, twice
 
-from course_lib.exercises import all_exercises
-from course_lib.exercises.probes import on
 from course_lib.lesson.judge import PRINT_LIMIT, judge
+from course_lib.workshop.exercises import all_exercises
+from course_lib.workshop.exercises.probes import on
 
 
 def not_implemented(*args, **kwargs):

@@ -34,23 +34,24 @@ class Room(NamedTuple):
 
 
 # What a lesson may read of the experiments: numbers over runs, and sentences about them; no model, no training.
-RESULTS = {"experiments.comparison", "experiments.finding", "experiments.runs"}
+RESULTS = {"workshop.experiments.comparison", "workshop.experiments.finding", "workshop.experiments.runs"}
 
 # By name below course_lib; the longest that fits counts, so that a file may differ from its room.
 ROOMS = {
     "__init__": Room(set(), set()),
+    "workshop": Room(set(), set()),
     "train": Room({"torch", "numpy", "tqdm", "safetensors"}, {"train", "data.beside"}),
-    "recipes": Room({"torch", "safetensors"}, {"recipes", "train", "data", *concepts()}),
-    "scale": Room({"torch", "numpy", "safetensors"}, {"scale", "train", "data", *concepts()}),
+    "workshop.recipes": Room({"torch", "safetensors"}, {"workshop.recipes", "train", "data", *concepts()}),
+    "workshop.scale": Room({"torch", "numpy", "safetensors"}, {"workshop.scale", "train", "data", *concepts()}),
     "train.published": Room({"platformdirs"}, {"data.beside"}),
-    "experiments": Room(
+    "workshop.experiments": Room(
         {"torch", "numpy", "sacrebleu", "jinja2"},
-        {"experiments", "recipes", "train", "data", "show.record", *concepts()},
+        {"workshop.experiments", "workshop.recipes", "train", "data", "show.record", *concepts()},
     ),
-    "experiments.runs": Room(set(), set()),
-    "experiments.comparison": Room(set(), set()),
-    "experiments.finding": Room(set(), {"experiments.comparison", "experiments.runs"}),
-    "experiments.__main__": Room({"torch"}, {"experiments", "train", "lesson.syllabus"}),
+    "workshop.experiments.runs": Room(set(), set()),
+    "workshop.experiments.comparison": Room(set(), set()),
+    "workshop.experiments.finding": Room(set(), {"workshop.experiments.comparison", "workshop.experiments.runs"}),
+    "workshop.experiments.__main__": Room({"torch"}, {"workshop.experiments", "train", "lesson.syllabus"}),
     "data": Room({"torch", "numpy", "platformdirs"}, {"data"}),
     "data.sounds": Room(set(), {"data", "train.published"}),  # its file comes as published weights do
     "show": Room(set(), set()),
@@ -71,30 +72,32 @@ ROOMS = {
     "show.widgets": Room({"ipywidgets", "IPython", "numpy", "matplotlib"}, {"show.frames", "show.plots"}),
     "lesson": Room(
         {"torch", "numpy", "IPython", "ipywidgets", "platformdirs"},
-        {"lesson", "exercises", "data.beside", *RESULTS},
+        {"lesson", "workshop.exercises", "data.beside", *RESULTS},
     ),
     "lesson.machine": Room({"torch"}, {"recurrent.rnn", "recurrent.language_model", "train"}),
-    "exercises": Room({"torch"}, {"exercises", "data", "train", "show.record", *concepts()}),
-    "publish": Room(
+    "workshop.exercises": Room({"torch"}, {"workshop.exercises", "data", "train", "show.record", *concepts()}),
+    "workshop.publish": Room(
         set(),
         {
-            "publish",
+            "workshop.publish",
             "lesson",
-            "exercises",
+            "workshop.exercises",
             "data.beside",
             "show.frames",
-            "recipes",
-            "scale",
-            "experiments",
+            "workshop.recipes",
+            "workshop.scale",
+            "workshop.experiments",
             "train.machine",
         },
     ),  # a command: any package that is not heavy
-    "publish.slides": Room(  # the course's row on a title slide
+    "workshop.publish.slides": Room(  # the course's row on a title slide
         {"nbformat", "jinja2", "nbconvert", "traitlets", "matplotlib", "playwright"},
-        {"publish", "data.beside", "show.emblems"},
+        {"workshop.publish", "data.beside", "show.emblems"},
     ),
     # It writes models for a browser.
-    "publish.alive": Room({"nbformat"}, {"publish", "recipes", "data.glyphs", "show.frames", *concepts()}),
+    "workshop.publish.alive": Room(
+        {"nbformat"}, {"workshop.publish", "workshop.recipes", "data.glyphs", "show.frames", *concepts()}
+    ),
 }
 
 
@@ -160,7 +163,7 @@ def wrong_imports(module: str, source: str) -> list[str]:
         elif package in limits.HEAVY_PACKAGES:
             if at_top:
                 found.append(f"{where}: {package} is heavy, import it inside the function that needs it")
-        elif room == "publish" or package in house.packages or package in sys.stdlib_module_names:
+        elif room == "workshop.publish" or package in house.packages or package in sys.stdlib_module_names:
             continue
         elif at_top or room is None:
             found.append(f"{where}: {room or module} must not import {package}")
@@ -360,7 +363,7 @@ def test_notebooks_do_not_import_publish():
 
 def test_no_room_names_a_model_by_a_string():
     """An import is seen by whoever reads, moves or breaks what it names; "course_lib.recurrent.lstm:LSTM" is not."""
-    rooms = ("train", "data", "recipes", "scale")
+    rooms = ("train", "data", "workshop.recipes", "workshop.scale")
     texts = {name: path.read_text(encoding="utf-8") for name, path in modules().items() if room_of(name) in rooms}
     hidden = re.compile(r"""["']course_lib[\w.]*:\w|resolve_name|import_module|__import__""")
     assert texts and [name for name, text in texts.items() if hidden.search(text)] == []
@@ -397,23 +400,35 @@ def test_no_room_names_a_model_by_a_string():
         ("show.plots", "from course_lib.show.widgets import explore", "must not import show.widgets"),
         ("show.plots", "from course_lib.show import widgets", "must not import show.widgets"),
         ("show.widgets", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
-        ("exercises.rnn", "from course_lib.lesson import check", "must not import lesson"),
-        ("exercises.rnn", "from ..publish import execute", "must not import publish"),
-        ("lesson.claims", "from course_lib.publish.measured import read", "must not import publish"),
+        ("workshop.exercises.rnn", "from course_lib.lesson import check", "must not import lesson"),
+        ("workshop.exercises.rnn", "from ..publish import execute", "must not import workshop.publish"),
+        ("lesson.claims", "from course_lib.workshop.publish.measured import read", "must not import workshop.publish"),
         ("lesson.claims", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
         ("lesson.machine", "from course_lib.lesson import claim", "must not import lesson"),
         ("lesson.claims", "from course_lib.show.widgets import explore", "must not import show.widgets"),
         ("lesson.claims", "try:\n    import bertviz\nexcept ImportError:\n    pass", "bertviz is heavy"),
-        ("train.loop", "from course_lib.publish import execute", "must not import publish"),
-        ("recurrent.rnn", "from course_lib.experiments import recorded", "must not import experiments"),
-        ("exercises.rnn", "from course_lib.experiments.seq2seq import f", "must not import experiments"),
-        ("experiments.seq2seq", "from course_lib.lesson import claim", "must not import lesson"),
-        ("train.loop", "from course_lib.recipes import stored", "must not import recipes"),
-        ("train.loop", "from course_lib.scale.rows import draw", "must not import scale"),
-        ("exercises.rnn", "from course_lib.recipes import stored", "must not import recipes"),
-        ("lesson.machine", "from course_lib.recipes.stored import load", "must not import recipes"),
-        ("recipes.plays", "from course_lib.scale.rows import draw", "must not import scale"),
-        ("recurrent.rnn", "from course_lib.recipes import stored", "must not import recipes"),
+        ("train.loop", "from course_lib.workshop.publish import execute", "must not import workshop.publish"),
+        (
+            "recurrent.rnn",
+            "from course_lib.workshop.experiments import recorded",
+            "must not import workshop.experiments",
+        ),
+        (
+            "workshop.exercises.rnn",
+            "from course_lib.workshop.experiments.seq2seq.core import f",
+            "must not import workshop.experiments",
+        ),
+        ("workshop.experiments.seq2seq", "from course_lib.lesson import claim", "must not import lesson"),
+        ("train.loop", "from course_lib.workshop.recipes import stored", "must not import workshop.recipes"),
+        ("train.loop", "from course_lib.workshop.scale.rows import draw", "must not import workshop.scale"),
+        (
+            "workshop.exercises.rnn",
+            "from course_lib.workshop.recipes import stored",
+            "must not import workshop.recipes",
+        ),
+        ("lesson.machine", "from course_lib.workshop.recipes.stored import load", "must not import workshop.recipes"),
+        ("workshop.recipes.plays", "from course_lib.workshop.scale.rows import draw", "must not import workshop.scale"),
+        ("recurrent.rnn", "from course_lib.workshop.recipes import stored", "must not import workshop.recipes"),
         ("__init__", "from course_lib.recurrent.rnn import RNN", "must not import recurrent.rnn"),
     ],
 )
@@ -434,12 +449,15 @@ def test_a_backward_arrow_is_seen(module, source, complaint):
         ),
         ("data.plays", "from course_lib.data.plays_source import read"),
         (
-            "exercises.rnn",
-            "import torch\nfrom course_lib.recurrent.rnn import bptt\nfrom course_lib.exercises import Exercise",
+            "workshop.exercises.rnn",
+            "import torch\nfrom course_lib.recurrent.rnn import bptt\nfrom course_lib.workshop.exercises import find",
         ),
         ("train.loop", "from course_lib.train.checkpoint import load_run"),
-        ("recipes.plays", "from course_lib.recurrent.lstm import LSTM\nfrom course_lib.train import fit"),
-        ("scale.tasks", "from course_lib.language.gpt import GPT\nfrom course_lib.train.device import to_device"),
+        ("workshop.recipes.plays", "from course_lib.recurrent.lstm import LSTM\nfrom course_lib.train import fit"),
+        (
+            "workshop.scale.tasks",
+            "from course_lib.language.gpt import GPT\nfrom course_lib.train.device import to_device",
+        ),
         ("lesson.marks", "from course_lib.data.beside import write_beside"),
         ("lesson.machine", "from course_lib.recurrent.rnn import RNN\nfrom course_lib.train import fit"),
         ("show.widgets", "from course_lib.show import plots"),

@@ -17,7 +17,7 @@ def test_in_a_notebook_each_output_carries_its_data_and_no_cell_stops():
         "def my_step(x, h, w_x, w_h, b):\n    ...\ncheck(my_step)",
         "def my_step(x, h, w_x, w_h, b):\n    y = x @ h\n    return y\ncheck(my_step)",
         "def my_step(x, h, w_x, w_h, b):\n    while True: pass\n"
-        "import course_lib.exercises as e\nfrom dataclasses import replace\n"
+        "import course_lib.workshop.exercises as e\nfrom dataclasses import replace\n"
         "check(my_step, among=[replace(e.find('my_step'), seconds=0.3)])",
         "claim('two is large', 2, '>', 3)\nclaims()",
     ]

@@ -14,9 +14,9 @@ from torch.testing import assert_close
 from course_lib.data import plays
 from course_lib.data.key_values import key_values
 from course_lib.long_context.window import band_mask, cone
-from course_lib.recipes import longer as recipe
 from course_lib.recurrent.language_model import TruncatedBPTT
 from course_lib.train import cosine, fit
+from course_lib.workshop.recipes import longer as recipe
 
 LETTERS = {"train": 9_001, "validation": 500, "test": 3_000}
 ONE_STATE = ("full", "linear, 1 head", "linear", "linear, 16 heads")  # all places at once, in whatever order they stand

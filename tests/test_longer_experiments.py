@@ -15,13 +15,13 @@ from torch.testing import assert_close
 from course_lib.attention.positions import rotate
 from course_lib.data import plays
 from course_lib.data.key_values import key_values
-from course_lib.experiments import Experiment
-from course_lib.experiments import longer as experiments
-from course_lib.experiments import longer_controls as controls
-from course_lib.experiments import longer_needle as needles
-from course_lib.recipes import longer as recipe
 from course_lib.recurrent.language_model import TruncatedBPTT, bits_per_character
 from course_lib.train import fit
+from course_lib.workshop.experiments import Experiment
+from course_lib.workshop.experiments.longer import controls
+from course_lib.workshop.experiments.longer import core as experiments
+from course_lib.workshop.experiments.longer import needle as needles
+from course_lib.workshop.recipes import longer as recipe
 
 LETTERS = {"train": 9_001, "validation": 500, "test": 3_000}
 ROWS, LENGTH = 3, 6 * 64  # rows of test plays, and characters of each: six segments, four of them count

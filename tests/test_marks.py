@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.exercises import all_exercises, all_quizzes
 from course_lib.lesson import check, solution
 from course_lib.lesson import marks as kept
+from course_lib.workshop.exercises import all_exercises, all_quizzes
 
 
 def test_marks_are_kept_and_nothing_else_is_left_in_the_folder(home):

@@ -8,13 +8,13 @@ import torch
 from torch.testing import assert_close
 
 from course_lib.data import glyphs
-from course_lib.recipes import masked_images as recipe
-from course_lib.recipes import stored
-from course_lib.recipes.glyphs import lettered, muon
-from course_lib.recipes.stored import CHECKPOINTS, cards, load, save, train
 from course_lib.train import cosine
 from course_lib.vision.masked_patches import MaskedAutoencoder
 from course_lib.vision.patches import patchify, unpatchify
+from course_lib.workshop.recipes import masked_images as recipe
+from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.glyphs import lettered, muon
+from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
 
 ROUND = 2 * recipe.BATCH + 10  # images of a round of three batches, the last one small
 STORED = CHECKPOINTS / "glyphs_painter.safetensors"

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.experiments import masked_images as experiments
-from course_lib.experiments.vit_glyphs import few, nearest
-from course_lib.recipes import masked_images as recipe
-from course_lib.recipes.glyphs import lettered
 from course_lib.vision.patches import patchify, unpatchify
+from course_lib.workshop.experiments.masked_images import core as experiments
+from course_lib.workshop.experiments.vit.glyphs import few, nearest
+from course_lib.workshop.recipes import masked_images as recipe
+from course_lib.workshop.recipes.glyphs import lettered
 
 N, P = recipe.N_PATCHES, recipe.PATCH
 

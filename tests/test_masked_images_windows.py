@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.experiments import masked_images_windows as windows
 from course_lib.vision.masked_patches import draw_seen
+from course_lib.workshop.experiments.masked_images import windows
 
 N = windows.GRID[0] * windows.GRID[1]
 

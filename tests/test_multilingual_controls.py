@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from course_lib.bert.xlm import XLM
-from course_lib.experiments import multilingual_controls as controls
-from course_lib.recipes import multilingual as recipe
+from course_lib.workshop.experiments.multilingual import controls
+from course_lib.workshop.recipes import multilingual as recipe
 
 
 def test_marks_of_the_second_language_are_three_tokens_behind_all_words():

@@ -11,11 +11,9 @@ from torch.testing import assert_close
 
 from course_lib.data import Pair, emoji_names
 from course_lib.data.emoji import GROUPS
-from course_lib.experiments import multilingual as fake
-from course_lib.experiments import multilingual_laboratory as laboratory
-from course_lib.experiments import multilingual_names as names
-from course_lib.experiments import multilingual_pairs as pairs
-from course_lib.recipes import multilingual as recipe
+from course_lib.workshop.experiments.multilingual import core as fake
+from course_lib.workshop.experiments.multilingual import laboratory, names, pairs
+from course_lib.workshop.recipes import multilingual as recipe
 
 # --- English and fake English
 

@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from course_lib.bert.xlm import XLM
-from course_lib.recipes import multilingual as recipe
+from course_lib.workshop.recipes import multilingual as recipe
 
 SOME = 400  # sentences of the training part where all of them would take long
 

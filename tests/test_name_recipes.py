@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from course_lib.data.glyph_names import batches, named, names
 from course_lib.multimodal.contrastive import contrastive_loss
-from course_lib.recipes.glyph_names import (
+from course_lib.workshop.recipes.glyph_names import (
     BATCH,
     WIDTH,
     candidates,

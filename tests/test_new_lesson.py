@@ -23,9 +23,9 @@ from matplotlib.transforms import Bbox
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_lib.lesson.syllabus import IN_WRITING, LESSONS, LISTED, Lesson
-from course_lib.publish import new_lesson
-from course_lib.publish.normalise import as_text, normalise
 from course_lib.show.emblems import EMBLEMS
+from course_lib.workshop.publish import new_lesson
+from course_lib.workshop.publish.normalise import as_text, normalise
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "98_looking_inside"
@@ -64,7 +64,7 @@ CLAIM = {"unrolled": {"claim": "it looks", "holds": True, "values": []}}
 LOOK = """
     from pathlib import Path
     from course_lib.lesson import progress
-    from course_lib.publish import blocks, measured, site, slides
+    from course_lib.workshop.publish import blocks, measured, site, slides
     import sys
     sys.path.insert(0, "tests")
     import groups
@@ -117,7 +117,9 @@ def course(tmp_path_factory):
     (copy / "data" / "checkpoints").mkdir(parents=True)  # the model that a page of the site lays open
     for name in ("plays_gpt.safetensors", "SHA256SUMS"):
         shutil.copy(ROOT / "data" / "checkpoints" / name, copy / "data" / "checkpoints")
-    told = run(copy, "-m", "course_lib.publish.new_lesson", *(f"--{key}={value}" for key, value in BEGIN.items()))
+    told = run(
+        copy, "-m", "course_lib.workshop.publish.new_lesson", *(f"--{key}={value}" for key, value in BEGIN.items())
+    )
     assert f"notebooks/{NAME}.ipynb" in told and "make experiments LESSON=98" in told
     return copy
 
@@ -165,7 +167,7 @@ def test_lesson_98_is_written_and_everywhere(course):
     before, _, after = syllabus.read_text(encoding="utf-8").rpartition("        to_be_written=True,\n")
     syllabus.write_text(before + after, encoding="utf-8")
     (course / "notebooks" / f"{NAME}.ipynb").write_text(as_text(lesson_98()), encoding="utf-8")
-    left = "from course_lib.publish.new_lesson import *; print(*left_to_write(LISTED[-1]))"
+    left = "from course_lib.workshop.publish.new_lesson import *; print(*left_to_write(LISTED[-1]))"
     for path in run(course, "-c", left).split():
         text = (course / path).read_text(encoding="utf-8")
         (course / path).write_text(text.replace(new_lesson.MARK, "Written"), encoding="utf-8")
@@ -240,7 +242,7 @@ GOOD = {"number": "93", "slug": "outlines", "folder": "recurrent", "title": "Box
     ({"slug": "../x"}, "a slug is a Python name in small letters, such as masked_patches; got '../x'."),
     ({"slug": "class"}, "a slug is a Python name in small letters, such as masked_patches; got 'class'."),
     ({"slug": "a" * 25}, f"a slug has 24 letters at most, so that lines that hold it stay short; got '{'a' * 25}'."),
-    ({"slug": "vit_attention"}, "course_lib/exercises/vit_attention.py is there already, and nothing is written over"),
+    ({"slug": "vit_attention"}, "course_lib/workshop/exercises/vit_attention.py is there already, and nothing is"),
     ({"slug": "lstm"}, "course_lib/recurrent/lstm.py is there already, and nothing is written over"),
     ({"slug": "heads"}, "another lesson asks my_heads already: choose another slug."),
     ({"slug": "row"}, "the files of a new lesson, or Python, use the name row for something else"),
@@ -294,7 +296,7 @@ def test_a_full_folder_takes_no_more(tmp_path):
 def test_what_is_stopped_in_the_middle_leaves_nothing(tmp_path):
     lesson = Lesson(93, "outlines", "Boxes", "What is where?", ("vision/outlines.py",), to_be_written=True)
     kept = {"course_lib/lesson/syllabus.py": TWO, "course_lib/vision/__init__.py": '"""A folder."""\n'}
-    for path in [*kept, "tests/x", "course_lib/exercises/x", "notebooks/x"]:  # a room is missing: experiments
+    for path in [*kept, "tests/x", "course_lib/workshop/exercises/x", "notebooks/x"]:  # a room is missing: experiments
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(kept.get(path, ""))
     before = sorted(tmp_path.rglob("*"))

@@ -14,11 +14,11 @@ from zlib import crc32
 import nbformat
 import pytest
 
-from course_lib.experiments import record
 from course_lib.lesson import limits
-from course_lib.publish import blocks, measured
-from course_lib.publish.normalise import KERNEL, NOTEBOOK_METADATA, WIDGET_VIEW, faults
-from course_lib.publish.parts import COVER
+from course_lib.workshop.experiments import record
+from course_lib.workshop.publish import blocks, measured
+from course_lib.workshop.publish.normalise import KERNEL, NOTEBOOK_METADATA, WIDGET_VIEW, faults
+from course_lib.workshop.publish.parts import COVER
 
 NOTEBOOKS = measured.written()
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "notes"}
@@ -290,7 +290,7 @@ def test_only_existing_notebooks_are_measured():
 def test_the_tables_that_are_made_are_as_they_would_be_made_now(paper, made):
     text = (measured.ROOT / paper).read_text(encoding="utf-8")
     assert {name for _, name, _ in blocks.BLOCK.findall(text)} == made
-    assert blocks.filled(text) == text, "run `python -m course_lib.publish.blocks`"
+    assert blocks.filled(text) == text, "run `python -m course_lib.workshop.publish.blocks`"
 
 
 # --- the checks themselves, shown failing

@@ -7,8 +7,8 @@ from collections import Counter
 import other_answers
 import pytest
 
-from course_lib.exercises import all_exercises, find
 from course_lib.lesson.judge import judge
+from course_lib.workshop.exercises import all_exercises, find
 
 for module in pkgutil.iter_modules(other_answers.__path__):
     importlib.import_module(f"other_answers.{module.name}")

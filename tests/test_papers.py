@@ -7,9 +7,9 @@ import re
 import pytest
 from PIL import Image
 
-from course_lib.publish import motion
-from course_lib.publish.measured import ROOT
-from course_lib.publish.site import PAGES
+from course_lib.workshop.publish import motion
+from course_lib.workshop.publish.measured import ROOT
+from course_lib.workshop.publish.site import PAGES
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINK = re.compile(r"\]\((?!https?:|#)([^)\s]+)\)")
@@ -35,7 +35,7 @@ def test_the_readme_is_short_and_its_doors_stand_at_its_beginning():
     top = "\n".join(lines[:40])
     for door, way in {
         "**Learn.**": "notebooks/00_start_here.ipynb",
-        "**Teach.**": "course_lib/publish/pages/teach.md",
+        "**Teach.**": "course_lib/workshop/publish/pages/teach.md",
         "**Write.**": "CONTRIBUTING.md",
     }.items():
         assert door in top and f"]({way})" in top.partition(door)[2].partition("\n\n")[0].replace("\n", " ")

@@ -7,10 +7,10 @@ import pytest
 import torch
 from toys import TOYS, Hostile, twice
 
-from course_lib.exercises.rnn_bptt import my_step
 from course_lib.lesson import check, hint, practice, report, solution
 from course_lib.lesson.marks import marks
 from course_lib.recurrent.rnn import RNN, rnn_step
+from course_lib.workshop.exercises.rnn_bptt import my_step
 
 
 @pytest.fixture

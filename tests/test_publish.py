@@ -10,9 +10,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbval.plugin import get_sanitize_patterns
 
-from course_lib.publish import blocks, execute, frames, limits_table, measured
-from course_lib.publish.kernels import run
-from course_lib.publish.normalise import KERNEL, WIDGET_VIEW, as_text, faults, normalise
+from course_lib.workshop.publish import blocks, execute, frames, limits_table, measured
+from course_lib.workshop.publish.kernels import run
+from course_lib.workshop.publish.normalise import KERNEL, WIDGET_VIEW, as_text, faults, normalise
 
 BAR = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"
 

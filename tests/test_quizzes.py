@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from course_lib.exercises import Quiz
 from course_lib.lesson import marks as kept
 from course_lib.lesson import (
     quiz,
 )
 from course_lib.lesson.quizzes import panel
+from course_lib.workshop.exercises import Quiz
 
 REASONS = ("Because of this.", "Not because of that.", "Nor of those.")
 QUESTION = Quiz(

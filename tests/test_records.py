@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from course_lib.experiments import __main__ as command
-from course_lib.experiments import record
 from course_lib.lesson.syllabus import LISTED
+from course_lib.workshop.experiments import __main__ as command
+from course_lib.workshop.experiments import record
 
 RECORDED = {path.stem for path in record.RECORDS.glob("*.json")}
 BEGUN = {

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from course_lib.publish import results
+from course_lib.workshop.publish import results
 
 NOTEBOOKS = {"01_rnn_bptt.ipynb": None, "02_lstm_gradient_flow.ipynb": None}
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from course_lib.experiments import retrieval as main
-from course_lib.recipes.facts import SHELVES, World, names, names_of, pair_loss, search_model, taught
+from course_lib.workshop.experiments.retrieval import core as main
+from course_lib.workshop.recipes.facts import SHELVES, World, names, names_of, pair_loss, search_model, taught
 
 
 def untrained(seed=0):

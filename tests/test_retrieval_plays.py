@@ -4,8 +4,9 @@ from random import Random
 
 import torch
 
-from course_lib.experiments import retrieval_plays, retrieval_reader
-from course_lib.experiments.retrieval_plays import inverse_cloze, one_taken_out, sentences, speeches
+from course_lib.workshop.experiments.retrieval import plays as retrieval_plays
+from course_lib.workshop.experiments.retrieval import reader as retrieval_reader
+from course_lib.workshop.experiments.retrieval.plays import inverse_cloze, one_taken_out, sentences, speeches
 
 
 def test_a_speech_is_cut_into_its_sentences_without_what_is_said_of_the_stage():

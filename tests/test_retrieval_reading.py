@@ -10,8 +10,12 @@ from course_lib.bert.bert import Bert, BertConfig, mean_state
 from course_lib.data import territories
 from course_lib.data.territories import passage, question, say
 from course_lib.data.territory_wordings import WORDINGS
-from course_lib.experiments import retrieval_reader, retrieval_reading
-from course_lib.experiments.retrieval_reader import (
+from course_lib.language.decoder import Decoder, DecoderConfig
+from course_lib.text.bpe import BPE
+from course_lib.text.wordpiece import WordPiece
+from course_lib.workshop.experiments.retrieval import reader as retrieval_reader
+from course_lib.workshop.experiments.retrieval import reading as retrieval_reading
+from course_lib.workshop.experiments.retrieval.reader import (
     EXAMPLES,
     SEARCHES,
     TEMPERATURE,
@@ -28,9 +32,6 @@ from course_lib.experiments.retrieval_reader import (
     opening,
     written,
 )
-from course_lib.language.decoder import Decoder, DecoderConfig
-from course_lib.text.bpe import BPE
-from course_lib.text.wordpiece import WordPiece
 
 TEXTS = [passage(one) for one in every_fact()[:12]]
 ASKED = question(every_fact()[0])

@@ -8,9 +8,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, PUBLISHED, GPTConfig, parameter_count
-from course_lib.publish import scale
-from course_lib.scale import arithmetic
-from course_lib.scale.tasks import WIDTHS, bert, gpt, vit
+from course_lib.workshop.publish import scale
+from course_lib.workshop.scale import arithmetic
+from course_lib.workshop.scale.tasks import WIDTHS, bert, gpt, vit
 
 
 def counted(model: nn.Module, read: torch.Tensor) -> float:

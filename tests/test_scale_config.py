@@ -4,10 +4,10 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from course_lib.scale import folder
-from course_lib.scale.__main__ import main, parsed
-from course_lib.scale.config import SIZES, Config, configured
-from course_lib.scale.run import check_share
+from course_lib.workshop.scale import folder
+from course_lib.workshop.scale.__main__ import main, parsed
+from course_lib.workshop.scale.config import SIZES, Config, configured
+from course_lib.workshop.scale.run import check_share
 
 
 @pytest.mark.parametrize(("model", "size"), [(model, size) for model in SIZES for size in SIZES[model]])

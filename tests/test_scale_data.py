@@ -10,14 +10,14 @@ import torch
 from torch.testing import assert_close
 
 from course_lib.data import checksums
-from course_lib.scale import corpus, tokens
-from course_lib.scale.config import configured
-from course_lib.scale.folder import Journal, read_log
-from course_lib.scale.rows import Order, Windows, draw
-from course_lib.scale.tasks import TASKS
-from course_lib.scale.tokens import Tokens
 from course_lib.text.tokenizers import CharTokenizer
 from course_lib.text.wordpiece import WordPiece
+from course_lib.workshop.scale import corpus, tokens
+from course_lib.workshop.scale.config import configured
+from course_lib.workshop.scale.folder import Journal, read_log
+from course_lib.workshop.scale.rows import Order, Windows, draw
+from course_lib.workshop.scale.tasks import TASKS
+from course_lib.workshop.scale.tokens import Tokens
 
 
 def silent(*_):

@@ -24,11 +24,11 @@ import torch
 from processes import ONLY_HERE, ended, free_port, losses, run, start
 from safetensors.torch import load_file
 
-from course_lib.scale import folder, tasks
-from course_lib.scale.__main__ import main
-from course_lib.scale.config import configured
-from course_lib.scale.processes import Here
-from course_lib.scale.run import train
+from course_lib.workshop.scale import folder, tasks
+from course_lib.workshop.scale.__main__ import main
+from course_lib.workshop.scale.config import configured
+from course_lib.workshop.scale.processes import Here
+from course_lib.workshop.scale.run import train
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="gloo's processes are started by fork here")]
 
@@ -204,8 +204,8 @@ def test_an_address_in_use_is_told(tmp_path):
 
 SLOW_DATA = """
 import sys, time
-from course_lib.scale import __main__ as command
-from course_lib.scale import corpus
+from course_lib.workshop.scale import __main__ as command
+from course_lib.workshop.scale import corpus
 
 def prepare(config, say):
     say("making")
@@ -228,7 +228,7 @@ def test_an_interrupt_while_data_are_made_ends_all_at_once(tmp_path):
 
 
 def test_too_many_processes_for_the_gpus_are_told(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("course_lib.scale.processes.pick_device", lambda: torch.device("cuda"))
+    monkeypatch.setattr("course_lib.workshop.scale.processes.pick_device", lambda: torch.device("cuda"))
     monkeypatch.setenv("WORLD_SIZE", "4")
     gpus = torch.cuda.device_count()
     if gpus < 4:
@@ -344,8 +344,8 @@ def with_dropout(make, *sizes):
 WITH_DROPOUT = """
 import sys
 from functools import partial
-from course_lib.scale import __main__ as command
-from course_lib.scale import tasks
+from course_lib.workshop.scale import __main__ as command
+from course_lib.workshop.scale import tasks
 from test_scale_run import with_dropout
 
 tasks.gpt = partial(with_dropout, tasks.gpt)
@@ -388,7 +388,7 @@ import sys
 from functools import partial
 import torch
 torch.compile = partial(torch.compile, backend="aot_eager")  # needs no compiler
-from course_lib.scale import __main__ as command
+from course_lib.workshop.scale import __main__ as command
 sys.exit(command.main(sys.argv[1:]))
 """
 
@@ -442,7 +442,7 @@ def test_torchrun_starts_the_same_command(whole, begun, way):
     command = [sys.executable, "-m", "torch.distributed.run", *way.split(), "--nproc-per-node", "2", "-m"]
     alone = {} if way == "--standalone" else {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     with subprocess.Popen(
-        [*command, "course_lib.scale", *asked("vit", out)],
+        [*command, "course_lib.workshop.scale", *asked("vit", out)],
         env=os.environ | ONLY_HERE | alone,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

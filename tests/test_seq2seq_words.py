@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from course_lib.data.sounds import Word
-from course_lib.experiments.seq2seq_words import kept, missed_when_told
 from course_lib.text.tokenizers import WordTokenizer
 from course_lib.translation.seq2seq import Seq2Seq
 from course_lib.translation.translator import Translator
 from course_lib.weights.g2p_weights import END_SIGN, LETTERS
+from course_lib.workshop.experiments.seq2seq.words import kept, missed_when_told
 
 
 @pytest.fixture

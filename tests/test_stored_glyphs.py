@@ -8,11 +8,11 @@ from torch import nn
 
 from course_lib.data import glyphs
 from course_lib.language.muon import Muon
-from course_lib.recipes import stored
-from course_lib.recipes.glyphs import GLYPHS, WindowMuon, as_matrices, base_letters, latin, lettered, muon
-from course_lib.recipes.stored import CHECKPOINTS, cards, load, save, train
 from course_lib.vision.convnet import ConvNet, width_for
 from course_lib.vision.images import accuracy
+from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.glyphs import GLYPHS, WindowMuon, as_matrices, base_letters, latin, lettered, muon
+from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
 
 
 def test_the_classes_are_the_letters_of_the_training_faces_and_others_are_never_right():
@@ -93,8 +93,8 @@ def test_a_run_makes_a_model_that_comes_back(name, tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
     some = {split: tuple(part[::40] for part in lettered(split)) for split in ("train", "validation", "test")}
     rows = {split: (None, latin(split)[1][::40]) for split in some}
-    monkeypatch.setattr("course_lib.recipes.glyphs.lettered", some.__getitem__)
-    monkeypatch.setattr("course_lib.recipes.glyphs.latin", rows.__getitem__)
+    monkeypatch.setattr("course_lib.workshop.recipes.glyphs.lettered", some.__getitem__)
+    monkeypatch.setattr("course_lib.workshop.recipes.glyphs.latin", rows.__getitem__)
     threads = torch.get_num_threads()
     try:
         model, record = train(name, steps=2, progress=False, checkpoint=tmp_path / "run")

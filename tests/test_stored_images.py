@@ -8,12 +8,12 @@ import torch
 
 from course_lib.data import fashion
 from course_lib.language import next_token
-from course_lib.recipes import stored
-from course_lib.recipes.images import IMAGES, images_and_labels
-from course_lib.recipes.stored import CHECKPOINTS, cards, load, save, train
 from course_lib.vision.convnet import ConvNet, width_for
 from course_lib.vision.images import accuracy
 from course_lib.vision.vit import ViT
+from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.images import IMAGES, images_and_labels
+from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
 
 there = pytest.mark.skipif(not fashion.is_there(), reason=f"Fashion-MNIST is not installed: {fashion.HOW}")
 
@@ -124,7 +124,7 @@ def test_a_run_without_the_images_says_how_to_get_them(monkeypatch, tmp_path):
 def test_missing_damaged_and_foreign_files_are_refused_in_words(few):
     with pytest.raises(LookupError, match="no model called 'fashion_mlp'. There are: .*fashion_vit, fashion_conv"):
         load("fashion_mlp")
-    with pytest.raises(FileNotFoundError, match="python -m course_lib.recipes.stored fashion_vit"):
+    with pytest.raises(FileNotFoundError, match="python -m course_lib.workshop.recipes.stored fashion_vit"):
         load("fashion_vit")
     model, record = train("fashion_conv", steps=1, progress=False)
     whole = save("fashion_conv", model, record).read_bytes()

@@ -8,12 +8,12 @@ import torch
 
 from course_lib.data import sounds
 from course_lib.data.sounds import Word
-from course_lib.experiments import recorded
-from course_lib.experiments.attention_alignment_sounds import OURS, SMALL, pace
-from course_lib.recipes import stored
-from course_lib.recipes.sounds import SPEAKERS, SoundsRecipe, reads_aloud
-from course_lib.recipes.stored import CHECKPOINTS, cards, load, save, train
 from course_lib.train import published
+from course_lib.workshop.experiments import recorded
+from course_lib.workshop.experiments.attention_alignment.sounds import OURS, SMALL, pace
+from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.sounds import SPEAKERS, SoundsRecipe, reads_aloud
+from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
 
 there = pytest.mark.skipif(
     published.find("cmudict") is None, reason="the dictionary is not here: python -m course_lib.train.published cmudict"

@@ -14,7 +14,6 @@ from torch.testing import assert_close
 
 from course_lib.attention.block import ACTIVATIONS
 from course_lib.attention.norms import RMSNorm
-from course_lib.experiments.text_to_text_laboratory import SAID
 from course_lib.show.record import capture
 from course_lib.text_to_text.t5 import (
     T5,
@@ -26,6 +25,7 @@ from course_lib.text_to_text.t5 import (
     t5_parameter_count,
 )
 from course_lib.translation.decode import beam_search, greedy
+from course_lib.workshop.experiments.text_to_text.laboratory import SAID
 
 KINDS = {
     "first": ("T5", {"feed_forward_proj": "relu"}),

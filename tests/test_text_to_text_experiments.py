@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from course_lib.data import grammar
-from course_lib.experiments import text_to_text as pairs
-from course_lib.experiments import text_to_text_bytes as by_bytes
-from course_lib.experiments import text_to_text_languages as languages
-from course_lib.experiments import text_to_text_tasks as tasks
-from course_lib.recipes import text_to_text as recipe
 from course_lib.text.tokenizers import WORD_SPECIALS, WordTokenizer
+from course_lib.workshop.experiments.text_to_text import bytes as by_bytes
+from course_lib.workshop.experiments.text_to_text import core as pairs
+from course_lib.workshop.experiments.text_to_text import languages, tasks
+from course_lib.workshop.recipes import text_to_text as recipe
 
 # --- few pairs
 

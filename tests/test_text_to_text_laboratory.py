@@ -8,9 +8,9 @@ import torch
 
 from course_lib.data import Pair
 from course_lib.data.plays import Row
-from course_lib.experiments import text_to_text_laboratory as laboratory
-from course_lib.recipes import text_to_text as recipe
 from course_lib.text.tokenizers import WordTokenizer
+from course_lib.workshop.experiments.text_to_text import laboratory
+from course_lib.workshop.recipes import text_to_text as recipe
 
 ENGLISH = [f"the {animal} sleeps .".split() for animal in "dog cat fox hen cow ant owl".split()]
 FRENCH = [f"le {animal} dort .".split() for animal in "chien chat renard".split()]

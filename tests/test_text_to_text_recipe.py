@@ -3,8 +3,8 @@
 import pytest
 
 from course_lib.data import Pair
-from course_lib.recipes import text_to_text as recipe
 from course_lib.text_to_text.spans import restore
+from course_lib.workshop.recipes import text_to_text as recipe
 
 
 def test_no_sentence_is_read_in_both_languages_or_judged():

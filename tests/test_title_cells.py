@@ -7,9 +7,9 @@ import re
 import pytest
 
 from course_lib.lesson import limits
-from course_lib.publish.blocks import as_minutes, titled
-from course_lib.publish.measured import MEASURED, written
 from course_lib.show.emblems import EMBLEMS
+from course_lib.workshop.publish.blocks import as_minutes, titled
+from course_lib.workshop.publish.measured import MEASURED, written
 
 LESSONS = [path for path in written() if not path.name.startswith("00")]
 
@@ -40,7 +40,7 @@ def faults(title: str, seconds: float) -> list[str]:
     elif stated != as_minutes(seconds):
         found.append(
             f"the title cell says {stated} minutes, measured were {as_minutes(seconds)}, as the README has it: run "
-            "`python -m course_lib.publish.blocks`"
+            "`python -m course_lib.workshop.publish.blocks`"
         )
     number = re.match(r"# (\d\d) · ", title)
     drawing = DRAWN.get(int(number[1])) if number else None

@@ -4,11 +4,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_lib.experiments import recorded
-from course_lib.experiments.detr import rivals
-from course_lib.experiments.gpt import with_examples
-from course_lib.publish import measured
-from course_lib.publish.typed_numbers import fill_notebook, filled
+from course_lib.workshop.experiments import recorded
+from course_lib.workshop.experiments.detr.core import rivals
+from course_lib.workshop.experiments.gpt.core import with_examples
+from course_lib.workshop.publish import measured
+from course_lib.workshop.publish.typed_numbers import fill_notebook, filled
 
 PAGES = [*measured.ROOT.glob("*.md"), *(measured.ROOT / "course_lib" / "publish" / "pages").glob("*.md")]
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course_lib.experiments.vit_glyphs import CONFIG, WindowNet, network
-from course_lib.experiments.vit_glyphs_controls import TokenViT, marked_by, weights_of
-from course_lib.experiments.vit_glyphs_looks import attention_maps
 from course_lib.vision.rollout import rollout
 from course_lib.vision.vit import ViT
+from course_lib.workshop.experiments.vit.glyphs import CONFIG, WindowNet, network
+from course_lib.workshop.experiments.vit.glyphs_controls import TokenViT, marked_by, weights_of
+from course_lib.workshop.experiments.vit.glyphs_looks import attention_maps
 
 
 def token_vit(read: str, width: int = 64) -> TokenViT:

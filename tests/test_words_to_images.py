@@ -12,11 +12,11 @@ from course_lib.data import glyphs
 from course_lib.data.letter_names import Named, name_of, named
 from course_lib.language.gpt import GPTConfig
 from course_lib.multimodal.words_then_codes import codes_loss, nats, row_of
-from course_lib.recipes import stored
-from course_lib.recipes import words_to_images as recipe
-from course_lib.recipes.stored import CHECKPOINTS, cards, load, save, train
 from course_lib.text.tokenizers import WordTokenizer
 from course_lib.train import cosine
+from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes import words_to_images as recipe
+from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
 
 PLACES, CODES = recipe.PLACES, recipe.N_CODES
 

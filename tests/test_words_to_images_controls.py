@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.experiments import words_to_images_controls as controls
-from course_lib.experiments.words_to_images import some_of
-from course_lib.recipes.words_to_images import N_CODES, unnamed, vq_vae
 from course_lib.vision.patches import patchify
+from course_lib.workshop.experiments.words_to_images import controls
+from course_lib.workshop.experiments.words_to_images.core import some_of
+from course_lib.workshop.recipes.words_to_images import N_CODES, unnamed, vq_vae
 
 
 def test_an_encoder_at_random_learns_nothing_and_the_rest_does():

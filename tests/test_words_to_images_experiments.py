@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from course_lib.data.letter_names import Named, name_of, named
-from course_lib.experiments import Experiment
-from course_lib.experiments import words_to_images as experiments
 from course_lib.multimodal.vq_vae import VQVAE
 from course_lib.multimodal.words_then_codes import nats, row_of
-from course_lib.recipes import words_to_images as recipe
-from course_lib.recipes.stored import load
 from course_lib.vision.patches import patchify
+from course_lib.workshop.experiments import Experiment
+from course_lib.workshop.experiments.words_to_images import core as experiments
+from course_lib.workshop.recipes import words_to_images as recipe
+from course_lib.workshop.recipes.stored import load
 
 PLACES, CODES = recipe.PLACES, recipe.N_CODES
 JUDGED = {*recipe.Judged._fields}

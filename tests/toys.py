@@ -2,7 +2,7 @@
 
 import torch
 
-from course_lib.exercises import Exercise
+from course_lib.workshop.exercises import Exercise
 
 
 def check_double(double):

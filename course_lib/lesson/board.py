@@ -1,10 +1,10 @@
 """The progress board: what is solved, in one lesson or in all of them, and what is still to come."""
 
-from course_lib.exercises import NotThere, all_exercises, all_quizzes
 from course_lib.lesson.cards import QUIET, emit, prose
 from course_lib.lesson.marks import marks
 from course_lib.lesson.sources import ROOT
 from course_lib.lesson.syllabus import LESSONS, LISTED
+from course_lib.workshop.exercises import NotThere, all_exercises, all_quizzes
 
 _HEADER = ("", "Lesson", "Exercises", "Quiz")
 

@@ -4,11 +4,11 @@ identity("a sum over heads is a concatenation", (mine - theirs).abs().max(), "<=
 identities()                                                     # 9 of 9 identities hold; it unfolds
 """
 
-from course_lib.experiments.comparison import holds, triples
-from course_lib.experiments.runs import Runs
 from course_lib.lesson.cards import card, emit, prose
 from course_lib.lesson.claims import sentence, told
 from course_lib.lesson.numerals import number
+from course_lib.workshop.experiments.comparison import holds, triples
+from course_lib.workshop.experiments.runs import Runs
 
 _found: dict[str, str] = {}  # this run's identities in their order: sentence -> what is wrong, "" where it holds
 

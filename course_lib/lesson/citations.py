@@ -4,9 +4,9 @@ cite(findings.recalls_after_100)
 cite(findings.recalls_after_100, this_run=accuracy)      # recorded: 10 of 10 runs, ...; this run 0.98, in the band
 """
 
-from course_lib.experiments.finding import Finding
 from course_lib.lesson.cards import card, emit, prose
 from course_lib.lesson.numerals import jsonable, number, shown
+from course_lib.workshop.experiments.finding import Finding
 
 
 def cite(one: Finding, this_run=None) -> None:

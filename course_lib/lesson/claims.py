@@ -7,10 +7,10 @@ A claim that does not hold turns red, and the run goes on: a student who changes
 recorded in other runs is cited, not claimed: see `cite`.
 """
 
-from course_lib.experiments.comparison import SHOWN, holds, triples
-from course_lib.experiments.runs import Recorded, Runs
 from course_lib.lesson.cards import card, emit, prose
 from course_lib.lesson.numerals import jsonable, number, shown, shown_bound
+from course_lib.workshop.experiments.comparison import SHOWN, holds, triples
+from course_lib.workshop.experiments.runs import Recorded, Runs
 
 _made: dict[str, bool] = {}  # this notebook's claims so far, in their order: sentence -> whether it holds
 
@@ -85,7 +85,7 @@ def _live(value) -> float:
     if recorded:
         raise TypeError(
             "A claim is about this run, and this number is out of the record. Compare what the notebook has just "
-            "computed, or state a finding in experiments/findings/ and cite it: cite(findings.its_name)."
+            "computed, or state a finding in experiments/<lesson>/findings.py and cite it: cite(findings.its_name)."
         )
     return number(value, "what a claim compares")
 

@@ -1,7 +1,7 @@
 """Investigations: an open question, a rubric that the student ticks, and a model answer. Nothing is marked."""
 
-from course_lib.exercises import Investigation, find_investigation
 from course_lib.lesson.cards import QUIET, card, emit, prose
+from course_lib.workshop.exercises import Investigation, find_investigation
 
 # Checkboxes come on one line of fixed width; a sentence would be cut.
 _STYLE = """<style>

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from course_lib.exercises import Exercise
-from course_lib.exercises.compare import described
 from course_lib.lesson.time_limit import OutOfTime, within
 from course_lib.lesson.watched import Mistake, NotAttempted, Watched, is_untouched
+from course_lib.workshop.exercises import Exercise
+from course_lib.workshop.exercises.compare import described
 
 PRINT_LIMIT = 2000  # characters
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
-from course_lib.exercises import find
 from course_lib.lesson.cards import SYMBOL, card, emit, prose
 from course_lib.lesson.practice import found
+from course_lib.workshop.exercises import find
 
 LONGEST = 3.0  # seconds for a part: one that hangs must not hold up Run All
 

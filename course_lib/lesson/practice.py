@@ -4,12 +4,12 @@ import functools
 import inspect
 import types
 
-from course_lib.exercises import Investigation, all_exercises, all_investigations, find
 from course_lib.lesson.cards import card, emit, printed, prose
 from course_lib.lesson.investigations import model_answer
 from course_lib.lesson.judge import Verdict, judge
 from course_lib.lesson.marks import mark, marks
 from course_lib.lesson.sources import fenced, source_of
+from course_lib.workshop.exercises import Investigation, all_exercises, all_investigations, find
 
 # Of this session only, by exercise name: how many hints were given; which ones were really tried.
 _hints_given: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Quiz questions: choose, check, read the reason, try again."""
 
-from course_lib.exercises import Quiz, find_quiz
 from course_lib.lesson.cards import QUIET, card, emit, prose
 from course_lib.lesson.marks import mark
+from course_lib.workshop.exercises import Quiz, find_quiz
 
 # Radio buttons come 20 pixels high and on one line; long options would be cut.
 _STYLE = """<style>

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 from course_lib.lesson.cards import emit
+from course_lib.workshop.experiments.runs import slug_of
 
 ROOT = Path(__file__).resolve().parents[2]  # the checkout, where the course is installed from one
 
@@ -34,12 +35,17 @@ def heading(obj) -> str:
     In place of a test, a lesson's experiments and their parts name the record of what came out.
     """
     file, line = _located(obj)
-    parts, record = [f"`{_relative(file)}`", f"line {line}"], f"data/records/{Path(file).stem}.json"
-    if Path(file).parent.name == "experiments" and (ROOT / record).is_file():
+    parts, record = [f"`{_relative(file)}`", f"line {line}"], _record_of(inspect.unwrap(obj).__module__)
+    if record and (ROOT / record).is_file():
         parts.append(f"recorded in `{record}`")
     elif test := address_of_test(obj):
         parts.append(f"tested by `{test}`")
     return " · ".join(parts)
+
+
+def _record_of(module: str) -> str:
+    """Where the runs of a module of experiments are recorded; "" for another module."""
+    return f"data/records/{slug_of(module)}.json" if ".experiments." in module else ""
 
 
 def code_of(obj, docstring: bool = True) -> str:

@@ -33,7 +33,7 @@ class Lesson:
 
     files: what it brings into course_lib/, in the order in which it may be imported; a concept lies in a
     folder of the shelf ("recurrent/rnn.py"), what serves it in a room ("data/dates/"). Its exercises are
-    exercises/<slug>.py. A file that another one imports before its own lesson teaches it stands in both.
+    workshop/exercises/<slug>.py. A file that another one imports before its own lesson teaches it stands in both.
     to_be_written: it is under way (`make lesson` begins one so): its files lie in their places, and no reader, page or
     check of the whole course meets it before this is taken out.
     """
@@ -71,7 +71,7 @@ LISTED = (
         "lstm_gradient_flow",
         "LSTM and the gradient's highway",
         "Why do plain RNNs forget, and what does a gate change?",
-        ("recurrent/stacked.py", "recurrent/lstm.py", "recipes/stored.py", "data/long_memory.py"),
+        ("recurrent/stacked.py", "recurrent/lstm.py", "workshop/recipes/stored.py", "data/long_memory.py"),
     ),
     Lesson(
         3,
@@ -173,9 +173,9 @@ LISTED = (
             "data/photographs.py",
             "data/glyphs.py",
             "data/fashion.py",
-            "recipes/glyphs.py",
-            "recipes/images.py",
-            "recipes/deit.py",
+            "workshop/recipes/glyphs.py",
+            "workshop/recipes/images.py",
+            "workshop/recipes/deit.py",
         ),
     ),
     Lesson(
@@ -192,7 +192,7 @@ LISTED = (
             "detection/average_precision.py",
             "detection/heat_map.py",
             "data/scenes.py",
-            "recipes/scenes.py",
+            "workshop/recipes/scenes.py",
         ),
     ),
     Lesson(
@@ -208,8 +208,8 @@ LISTED = (
             "multimodal/one_stream.py",
             "multimodal/two_streams.py",
             "data/glyph_names.py",
-            "recipes/glyph_names.py",
-            "recipes/glyph_captions.py",
+            "workshop/recipes/glyph_names.py",
+            "workshop/recipes/glyph_captions.py",
         ),
     ),
     Lesson(
@@ -222,7 +222,7 @@ LISTED = (
             "weights/swin_weights.py",
             "vision/swin.py",
             "weights/mae_weights.py",
-            "recipes/masked_images.py",
+            "workshop/recipes/masked_images.py",
         ),
     ),
     Lesson(
@@ -239,7 +239,7 @@ LISTED = (
             "text_to_text/t5.py",
             "weights/bart_weights.py",
             "text_to_text/bart.py",
-            "recipes/text_to_text.py",
+            "workshop/recipes/text_to_text.py",
         ),
     ),
     Lesson(
@@ -253,7 +253,7 @@ LISTED = (
             "bert/xlm.py",
             "data/emoji_names.py",
             "data/locale_names.py",
-            "recipes/multilingual.py",
+            "workshop/recipes/multilingual.py",
         ),
     ),
     Lesson(
@@ -268,7 +268,7 @@ LISTED = (
             "retrieval/learned_search.py",
             "data/territories.py",
             "data/territory_wordings.py",
-            "recipes/facts.py",
+            "workshop/recipes/facts.py",
         ),
     ),
     Lesson(
@@ -283,8 +283,8 @@ LISTED = (
             "bert/soft_targets.py",
             "bert/fewer_bits.py",
             "data/punctuation.py",
-            "recipes/smaller_bert.py",
-            "recipes/replaced_words.py",
+            "workshop/recipes/smaller_bert.py",
+            "workshop/recipes/replaced_words.py",
         ),
     ),
     Lesson(
@@ -300,7 +300,7 @@ LISTED = (
             "long_context/linear_attention.py",
             "long_context/all_orders.py",
             "data/key_values.py",
-            "recipes/longer.py",
+            "workshop/recipes/longer.py",
         ),
     ),
     Lesson(
@@ -313,7 +313,7 @@ LISTED = (
             "multimodal/vq_vae.py",
             "multimodal/words_then_codes.py",
             "data/letter_names.py",
-            "recipes/words_to_images.py",
+            "workshop/recipes/words_to_images.py",
         ),
     ),
 )

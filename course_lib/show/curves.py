@@ -62,7 +62,7 @@ def runs_plot(
     """Numbers measured in many runs: a dot at their mean, a pale bar from least to largest, a diamond for the live run.
 
     runs: {place: numbers}, or {series: {place: numbers}} for several side by side, where numbers have .mean, .least,
-    .most and .live (None without one), as `course_lib.experiments.Runs` has. Places that are all numbers lie along an
+    .most and .live (None without one), as the experiments' `Runs` has. Places that are all numbers lie along an
     axis, and each series is joined by a line; others are categories. log and levels as in `plots.lines`; colours: of
     the series in their order, or of the places where there is one series only. Raises ValueError where there is nothing
     to draw.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from course_lib.experiments.transformer import RACERS, grammar_race
+from course_lib.workshop.experiments.transformer.core import RACERS, grammar_race
 
 OUT = Path(__file__).resolve().parents[2] / "build" / "bench_budget.json"
 

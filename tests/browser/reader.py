@@ -5,8 +5,8 @@ from pathlib import Path
 
 import nbformat
 
-from course_lib.publish import frames, site, slides
-from course_lib.publish.measured import NOTEBOOKS
+from course_lib.workshop.publish import frames, site, slides
+from course_lib.workshop.publish.measured import NOTEBOOKS
 
 from .conftest import is_from_disk, watched_page
 

@@ -3,7 +3,7 @@
 import json
 from contextlib import contextmanager
 
-from course_lib.exercises import find_quiz
+from course_lib.workshop.exercises import find_quiz
 
 from .conftest import is_here, watched_page
 from .lab import Notebook

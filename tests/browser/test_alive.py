@@ -12,13 +12,13 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 from course_lib.data import plays
 from course_lib.language.generate import generate, next_probs
-from course_lib.publish import alive, site
-from course_lib.publish.measured import NOTEBOOKS
-from course_lib.recipes import stored
-from course_lib.recipes.glyphs import base_letters, lettered
 from course_lib.recurrent.rnn import rnn_step
 from course_lib.show.record import capture
 from course_lib.vision.rollout import rollout
+from course_lib.workshop.publish import alive, site
+from course_lib.workshop.publish.measured import NOTEBOOKS
+from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.glyphs import base_letters, lettered
 
 from .conftest import is_from_disk, patient, watched_page
 from .test_accessibility import MEASURE, MISSED, REACHED

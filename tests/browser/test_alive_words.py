@@ -6,10 +6,10 @@ import torch
 from nbformat.v4 import new_markdown_cell, new_notebook
 
 from course_lib.data import sounds
-from course_lib.publish import alive, site
-from course_lib.publish.measured import NOTEBOOKS
-from course_lib.recipes.sounds import LONGEST, reads_aloud
 from course_lib.text.pairs import END, START
+from course_lib.workshop.publish import alive, site
+from course_lib.workshop.publish.measured import NOTEBOOKS
+from course_lib.workshop.recipes.sounds import LONGEST, reads_aloud
 
 from .test_accessibility import MEASURE, MISSED, REACHED
 from .test_alive import halved

@@ -4,9 +4,9 @@ import nbformat
 import pytest
 import torch
 
-from course_lib.publish.normalise import KERNEL
 from course_lib.show.attention_views import head_view, model_view
 from course_lib.show.letters import token_label
+from course_lib.workshop.publish.normalise import KERNEL
 
 from .lab import Notebook
 

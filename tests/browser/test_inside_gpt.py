@@ -10,9 +10,9 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 from course_lib.data import plays
 from course_lib.language.generate import generate, next_probs
-from course_lib.publish import alive, site
-from course_lib.publish.inside_gpt import MODEL, ORIGINS
 from course_lib.show.record import capture
+from course_lib.workshop.publish import alive, site
+from course_lib.workshop.publish.inside_gpt import MODEL, ORIGINS
 
 from .conftest import is_from_disk, patient, watched_page
 from .test_accessibility import MEASURE, MISSED, REACHED

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.exercises import find_quiz
-from course_lib.publish import frames
+from course_lib.workshop.exercises import find_quiz
+from course_lib.workshop.publish import frames
 
 from .conftest import is_here, watched_page
 from .lab import PATIENCE, ROOT, RUN_ALL, Notebook, serving

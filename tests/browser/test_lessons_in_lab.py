@@ -12,10 +12,10 @@ import re
 import pytest
 from groups import DRIVEN
 
-from course_lib.exercises import all_exercises
 from course_lib.lesson.sources import source_of
 from course_lib.lesson.syllabus import LESSONS
-from course_lib.publish import frames
+from course_lib.workshop.exercises import all_exercises
+from course_lib.workshop.publish import frames
 
 from .lab import ROOT
 from .reader import move_without_a_kernel

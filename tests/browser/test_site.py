@@ -7,12 +7,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from course_lib.exercises import find_quiz
-from course_lib.publish import frames, front, site
-from course_lib.publish.measured import written
 from course_lib.show.frames import ASKED
 from course_lib.show.plots import Picture
 from course_lib.show.widgets import explore
+from course_lib.workshop.exercises import find_quiz
+from course_lib.workshop.publish import frames, front, site
+from course_lib.workshop.publish.measured import written
 
 from .conftest import patient
 from .student import bare

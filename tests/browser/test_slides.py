@@ -10,9 +10,9 @@ import pytest
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_lib.publish.measured import written
-from course_lib.publish.slides import build
 from course_lib.show.plots import lines, picture
+from course_lib.workshop.publish.measured import written
+from course_lib.workshop.publish.slides import build
 
 from .conftest import is_from_disk, watched_page
 
@@ -201,7 +201,7 @@ def test_the_laboratory_is_looked_at_too(page_from_disk, console_errors, tmp_pat
 def test_printing_gives_a_page_for_each_slide(tmp_path):
     later = new_markdown_cell("Later.", metadata=typed("fragment"))
     decks_of(tmp_path, next=[*code(LISTING), later], laboratory=words("Go."), far=words("Far."), off=words("Off."))
-    command = [sys.executable, "-m", "course_lib.publish.slides", "--pdf", "--folder", tmp_path / "slides"]
+    command = [sys.executable, "-m", "course_lib.workshop.publish.slides", "--pdf", "--folder", tmp_path / "slides"]
     subprocess.run([*command, tmp_path / "01_planted.ipynb"], check=True, capture_output=True)
     contents = (tmp_path / "slides" / "index.html").read_text(encoding="utf-8")
     for name, pages in (("01_planted.pdf", 2), ("01_planted.laboratory.pdf", 3)):

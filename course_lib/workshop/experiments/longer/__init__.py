@@ -1,0 +1,1 @@
+"""Lesson 17: what was measured beyond one run of its notebook, and what it shows."""
