@@ -11,21 +11,22 @@ from course_lib.workshop.exercises import find
 LONGEST = 3.0  # seconds for a part: one that hangs must not hold up Run All
 
 
-def own_parts(*, among=None, **parts: tuple[str, Callable]) -> SimpleNamespace:
+def own_parts(*, among=None, **parts: str | tuple[str, Callable]) -> SimpleNamespace:
     """The functions to build a model of, by the names that are asked for; and a table that says whose each is.
 
-    parts = own_parts(rotate=("my_rotate", rotate)) gives as parts.rotate the student's `my_rotate`, where the notebook
-    holds one that the check of this exercise finds right, else the function that stands beside its name. The student's
-    is tried in silence and nothing is marked: whatever it does, nothing is raised. Raises NotThere, a LookupError, for
-    an exercise that there is not.
+    parts = own_parts(rotate="my_rotate") gives as parts.rotate the student's `my_rotate`, where the notebook holds one
+    that the check of this exercise finds right, else the exercise's solution; rotate=("my_rotate", rotate) names
+    another function to use instead of the solution. The student's is tried in silence and nothing is recorded:
+    whatever it does, nothing is raised. Raises NotThere, a LookupError, for an exercise that does not exist.
     """
     notebook, chosen, rows = _notebook(), {}, []
-    for part, (name, stand_in) in parts.items():
+    for part, asked in parts.items():
+        name, *stand_in = [asked] if isinstance(asked, str) else asked
         exercise = find(name, among)
         theirs = notebook.get(exercise.name)
         verdict = found(replace(exercise, seconds=min(exercise.seconds, LONGEST)), theirs)
         own = verdict.kind == "passed"
-        chosen[part] = theirs if own else stand_in
+        chosen[part] = theirs if own else (*stand_in, exercise.solution)[0]
         rows.append((part, exercise.name, own, _reason(verdict.kind)))
     _say(rows)
     return SimpleNamespace(**chosen)

@@ -134,10 +134,10 @@ def begin(lesson: Lesson, root: Path = ROOT) -> list[Path]:
         exports: with_export(exports.read_text(encoding="utf-8"), folder, lesson.slug),
     }
     before = {path: path.read_bytes() for path in changed}
-    made = []
+    made, room = [], root / "course_lib/workshop/experiments" / lesson.slug
     try:
+        room.mkdir()
         for path, text in texts.items():
-            (root / path).parent.mkdir(exist_ok=True)  # the lesson's folder of experiments
             with (root / path).open("x", encoding="utf-8") as file:
                 made.append(root / path)
                 file.write(text)
@@ -146,7 +146,7 @@ def begin(lesson: Lesson, root: Path = ROOT) -> list[Path]:
     except BaseException:
         for path in made:
             path.unlink()
-        shutil.rmtree(root / "course_lib/workshop/experiments" / lesson.slug, ignore_errors=True)
+        shutil.rmtree(room, ignore_errors=True)
         for path, content in before.items():
             path.write_bytes(content)
         raise
