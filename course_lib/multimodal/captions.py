@@ -26,7 +26,7 @@ class Captioner(nn.Module):
     the positions of the grid for each word that it writes, as a translator to the words of the source (Xu et al., 2015,
     figure 1). Theirs starts from the mean of the grid and attends before each LSTM step; ours attends after it, as in
     lesson 04, so that a whole caption is one call.
-    images, target_in (B, T) -> logits (B, T, V) for the next word of each, weights (B, T, S) or None; positions in rows.
+    images, target_in (B, T) -> logits (B, T, V) for the next word of each, weights (B, T, S) or None, row by row.
     `record.capture` records "decoder.attention.weights". Raises ValueError or TypeError, in words, as its parts do, and
     for a name of an attention or a cell that is none.
     """
