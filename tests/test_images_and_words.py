@@ -57,19 +57,6 @@ def test_changes_change_what_they_say():
     assert_close(raw(images, texts), raw.image(images) @ raw.text(texts).T)
 
 
-def test_in_pairs_every_name_comes_with_two_of_its_images():
-    """paired: distinct ones, where the name has two; all of them are marked as right."""
-    known = named("train")
-    counts = torch.bincount(known.own, minlength=len(names()))
-    stream = main.paired(known, 64, seed=0)
-    for _ in range(3):
-        images, own, right = next(stream)
-        assert images.shape == (64, 1, 32, 32) and own[:32].equal(own[32:]) and len(own[:32].unique()) == 32
-        apart = (images[:32] != images[32:]).flatten(1).any(dim=1)
-        assert apart[counts[own[:32]] > 1].all()
-        assert right[:32, 32:].diagonal().all() and right.diagonal().all()
-
-
 def test_in_groups_each_chooses_among_its_own_group_alone():
     """grouped_loss."""
     known, model = some("train", 16), made(clip)

@@ -3,7 +3,7 @@
 known = named("train")                # known.rows[0].name == "LATIN CAPITAL LETTER A"
 images, own, right = next(batches(known, 128))
 
-A name may be new, a face may be new, or both (`PARTS`). One image may have several names: A is Latin, Greek and
+A name may be new, a typeface may be new, or both (`PARTS`). One image may have several names: A is Latin, Greek and
 Cyrillic. Each of them is right (`Named.right`), whichever is asked for.
 """
 
@@ -31,9 +31,9 @@ PARTS = {
 class Named(NamedTuple):
     """Images and their names, of which `names` lists all.
 
-    images (N, 1, 32, 32), ink from 0 to 1; own int64 (N,), the place in `names` of the name that stands in the row;
-    right bool (N, V), which names are right for an image: its own, and those of equal images in its face; rows: what
-    else is known of each.
+    images (N, 1, 32, 32), ink from 0 to 1; own int64 (N,), the index in `names` of the row's name;
+    right bool (N, V), which names are right for an image: its own, and those of equal images in its typeface; rows:
+    what else is known of each.
     """
 
     images: Tensor
@@ -50,7 +50,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def learned_names() -> Tensor:
-    """Which of `names` stand in the part "train": bool (V,)."""
+    """Which of `names` occur in the part "train": bool (V,)."""
     return torch.zeros(len(names()), dtype=torch.bool).index_fill(0, named("train").own, True)
 
 
@@ -58,8 +58,8 @@ def learned_names() -> Tensor:
 def named(part: str) -> Named:
     """The letters of one of `PARTS`: a row for each name of each image in "train", elsewhere a row for each image.
 
-    Where faces are new and names are not, images are left out that have no name of the part "train". Raises ValueError
-    for another part.
+    Where typefaces are new and names are not, images are left out that have no name of the part "train". Raises
+    ValueError for another part.
     """
     _check_part(part)
     images, rows = letters(*PARTS[part])

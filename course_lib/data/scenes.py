@@ -1,6 +1,6 @@
 """Scenes: up to five handwritten digits on one canvas, each with its box, for networks that answer with a list.
 
-for images, labels, boxes in batches(32): ...      # endless, drawn anew
+for images, labels, boxes in batches(32): ...      # endless, newly sampled
 images, labels, boxes = scenes("test", 500)        # the same 500 each time, in other hands than train's
 """
 
@@ -46,7 +46,7 @@ def scenes(split: str, n: int, crowded: bool = False) -> Scenes:
 
 
 def batches(batch: int, seed: int = 0, split: str = "train", crowded: bool = False) -> Iterator[Scenes]:
-    """Endless batches of scenes, each drawn anew. Raises ValueError for an unknown split or a batch below 1."""
+    """Endless batches of scenes, each newly sampled. Raises ValueError for an unknown split or a batch below 1."""
     _check_number("batch", batch)
     generator = torch.Generator().manual_seed(seed)
     while True:

@@ -1,9 +1,9 @@
 """DETR: an image goes in, a set of objects comes out, each with a class and a box. Lesson 10.
 
     memory = encoder(backbone(image)),   x_l = block_l(x_(l-1), memory),   class, box = heads(x_L)
-    (Carion et al., 2020, section 3.2 and figure 2; x_0 = 0, and a place is added to queries and keys, not to values)
+    (Carion et al., 2020, section 3.2 and figure 2; x_0 = 0; positions are added to queries and keys, not to values)
 
-Shapes: B batch, C channels, H, W height and width, F channels of the backbone, h, w its grid, S = h w places, Q
+Shapes: B batch, C channels, H, W height and width, F channels of the backbone, h, w its grid, S = h w positions, Q
 queries, D d_model, K classes; class K is "no object". Batch first. Boxes are centres and sizes, parts of the image's.
 """
 
@@ -26,7 +26,7 @@ from course_lib.vision.images import image_batch
 
 
 def grid_points(h: int, w: int, at: float = 0.5, dtype=None, device=None) -> Tensor:
-    """Where the cells of a grid stand, x and y from 0 to 1, row by row: (h w, 2). at: 0.5 is a cell's middle."""
+    """The positions of a grid's cells, x and y from 0 to 1, row by row: (h w, 2). at: 0.5 is a cell's middle."""
     y, x = ((torch.arange(n, dtype=dtype, device=device) + at) / n for n in (h, w))
     return torch.cartesian_prod(y, x).flip(1)  # (S, 2)
 
@@ -46,7 +46,7 @@ def sine_places(points: Tensor, d_model: int, base: float = 10000.0) -> Tensor:
 class Backbone(nn.Module):
     """Lesson 09's convolutions, the grid half as high and wide from width to width: (B, C, H, W) -> (B, F, h, w).
 
-    F is the last of the widths, and a cell of the grid stands for `stride` x `stride` pixels.
+    F is the last of the widths, and a cell of the grid covers `stride` x `stride` pixels.
     """
 
     def __init__(self, channels: int, widths: tuple[int, ...] = (16, 32, 64)):
@@ -63,9 +63,9 @@ class Backbone(nn.Module):
 
 
 class PlacedAttention(MultiHead):
-    """`MultiHead` that is told where things stand: q = (x + p) W_q, k = (m + p_m) W_k, v = m W_v.
+    """`MultiHead` with positional encodings: q = (x + p) W_q, k = (m + p_m) W_k, v = m W_v.
 
-    x (B, T, D), its places to fit; memory (B, S, D) and memory_places to fit, x and its own where None; bias to fit
+    x (B, T, D) and its positions; memory (B, S, D) and its positions, x and its own where None; bias of shape
     (B, H, T, S), added to the scores, or None -> (B, T, D).
     """
 
@@ -77,7 +77,7 @@ class PlacedAttention(MultiHead):
 
 
 class PlacedBlock(Block):
-    """Lesson 06's block of `PlacedAttention`: it looks at itself, at a memory where there is a cross, and thinks."""
+    """Lesson 06's block of `PlacedAttention`: self-attention, cross-attention if it has a cross, feed-forward."""
 
     def forward(self, x, places, memory=None, memory_places=None, bias=None):
         x = self.norm_1(x + self.dropout(self.attention(x, places)))
@@ -87,13 +87,13 @@ class PlacedBlock(Block):
 
     @classmethod
     def from_sizes(cls, d_model: int, n_heads: int, d_ff: int, cross: bool = False, dropout: float = 0.0):
-        """The block of the usual parts, with a look at a memory where cross is True."""
+        """The block of the usual parts, with attention to a memory where cross is True."""
         own, memory = PlacedAttention(d_model, n_heads), PlacedAttention(d_model, n_heads) if cross else None
         return cls(own, FeedForward(d_model, d_ff), memory, dropout=dropout)
 
 
 class Queries(nn.Module):
-    """Object queries: a learned vector each, as in the paper -> places (Q, D); it says nothing of where to look."""
+    """Object queries: a learned vector each, as in the paper -> positions (Q, D), tied to no point."""
 
     def __init__(self, n_queries: int, d_model: int):
         super().__init__()
@@ -101,15 +101,15 @@ class Queries(nn.Module):
         self.places = nn.Parameter(torch.randn(n_queries, d_model))
 
     def forward(self, grid: Tensor) -> tuple[Tensor, Tensor | None, Tensor | float]:
-        """grid (S, 2) -> places (Q, D), what is added to the scores of queries and grid, where boxes begin."""
+        """grid (S, 2) -> positions (Q, D), what is added to the scores of queries and grid, where boxes begin."""
         return self.places, None, 0.0
 
 
 class Anchors(nn.Module):
-    """Object queries that stand somewhere: a learned point each, its sines its place (Wang et al., 2022, section 3).
+    """Object queries with a learned point each, encoded by its sines (Wang et al., 2022, section 3).
 
     They begin on a grid. near: each head adds -(distance / width)^2 to the scores, its width learned, so that a query
-    looks around its point first.
+    first attends around its point.
     """
 
     def __init__(self, n_queries: int, d_model: int, n_heads: int, near: bool = True):
@@ -124,7 +124,7 @@ class Anchors(nn.Module):
         self.d_model = d_model
 
     def forward(self, grid: Tensor) -> tuple[Tensor, Tensor | None, Tensor | float]:
-        """As `Queries`: places (Q, D), bias (H, Q, S) or None, and points as a box's logits, (Q, 4)."""
+        """As `Queries`: positions (Q, D), bias (H, Q, S) or None, and points as a box's logits, (Q, 4)."""
         points = self.points.sigmoid()  # (Q, 2)
         apart = (points[:, None] - grid).square().sum(-1)  # (Q, S)
         bias = None if self.widths is None else -apart / self.widths.exp().square()[:, None, None]  # (H, Q, S)
@@ -135,9 +135,9 @@ class DETR(nn.Module):
     """Backbone, encoder, decoder, heads (Carion et al., 2020, figure 2): a set of Q classes and boxes for each image.
 
     backbone: images (B, C, H, W) -> (B, F, h, w), with F = its `width`; queries: `Queries` or `Anchors`.
-    images -> logits (B, Q, K + 1), boxes (B, Q, 4). `layers` gives those of every decoder block, for the losses beside.
-    `record.capture` hears "decoder.*.cross.weights" (B, H, Q, S) and "decoder.*.attention.weights" (B, H, Q, Q).
-    Norms stand behind the parts of a block, as in the paper. Raises ValueError or TypeError, in words, for sizes that
+    images -> logits (B, Q, K + 1), boxes (B, Q, 4). `layers` gives those of every decoder block, for auxiliary losses.
+    `record.capture` records "decoder.*.cross.weights" (B, H, Q, S) and "decoder.*.attention.weights" (B, H, Q, Q).
+    Norms come after the parts of a block, as in the paper. Raises ValueError or TypeError, in words, for sizes that
     do not fit and for images as `image_batch` does.
     """
 

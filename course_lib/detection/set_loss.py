@@ -30,7 +30,7 @@ def set_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, nothi
 
 
 def in_order(labels: Tensor, n_queries: int) -> Tensor:
-    """A fixed order in place of a matching: query m answers for object m, as the list has them -> int64 (B, Q)."""
+    """A fixed order instead of a matching: query m answers for object m of the list -> int64 (B, Q)."""
     check_shapes("in_order", labels=(labels, "int64 B M"))
     own = F.pad(labels, (0, n_queries), value=-1)[:, :n_queries]  # (B, Q)
     return torch.where(own >= 0, torch.arange(n_queries, device=labels.device), -1)

@@ -1,10 +1,10 @@
-"""A picture is described word by word: a decoder that starts from its vector, and may look at its grid. Lesson 11.
+"""A picture is described word by word: a decoder that starts from its vector and may attend to its grid. Lesson 11.
 
     grid = backbone(image),   state_0 = rnn(flat(grid) W),   state_t, p(word_t) = decoder(word_(t-1), state_(t-1), grid)
-    (Vinyals et al., 2015, "Show and Tell", section 3.1; the look at the grid: Xu et al., 2015, section 3.1)
+    (Vinyals et al., 2015, "Show and Tell", section 3.1; attention to the grid: Xu et al., 2015, section 3.1)
 
-Shapes: B batch, C channels, H, W height and width, F channels of the backbone, h, w its grid, S = h w places, T words,
-V vocabulary. Batch first, always. Token ids as in `pairs`: 0 padding, 1 start, 2 end.
+Shapes: B batch, C channels, H, W height and width, F channels of the backbone, h, w its grid, S = h w positions, T
+words, V vocabulary. Batch first, always. Token ids as in `pairs`: 0 padding, 1 start, 2 end.
 """
 
 import torch
@@ -18,16 +18,16 @@ from course_lib.translation.seq2seq import AttentionDecoder, Decoder
 
 
 class Captioner(nn.Module):
-    """Lessons 03's and 04's decoder that writes what an image is called, in the place of a translation.
+    """Lessons 03's and 04's decoder that writes what an image is called instead of a translation.
 
     backbone: images (B, C, H, W) -> (B, F, h, w), with F = its `width` and S = h w = n_places. One layer makes a vector
     of the whole grid, which is read as if it were the first word (Vinyals et al., 2015, equation 10). attention: None,
-    and that vector is all that the decoder sees of the image; or "additive", "dot", "general", "concat": then it looks
-    at the places of the grid for each word that it writes, as a translator at the words of the source (Xu et al., 2015,
-    figure 1). Theirs starts from the mean of the grid, and looks before its LSTM makes a step; ours looks after it, as
-    in lesson 04, so that a whole caption is one call.
-    images, target_in (B, T) -> logits (B, T, V) for the word behind each, weights (B, T, S) or None; places row by row.
-    `record.capture` hears "decoder.attention.weights". Raises ValueError or TypeError, in words, as its parts do, and
+    and that vector is all that the decoder sees of the image; or "additive", "dot", "general", "concat": it attends to
+    the positions of the grid for each word that it writes, as a translator to the words of the source (Xu et al., 2015,
+    figure 1). Theirs starts from the mean of the grid and attends before each LSTM step; ours attends after it, as in
+    lesson 04, so that a whole caption is one call.
+    images, target_in (B, T) -> logits (B, T, V) for the next word of each, weights (B, T, S) or None, row by row.
+    `record.capture` records "decoder.attention.weights". Raises ValueError or TypeError, in words, as its parts do, and
     for a name of an attention or a cell that is none.
     """
 
@@ -51,7 +51,7 @@ class Captioner(nn.Module):
         self.decoder = Decoder(*sizes) if attention is None else AttentionDecoder(*sizes, attention)
 
     def forward(self, images: Tensor, target_in: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """mask bool (B, S): where attention may look, everywhere where None."""
+        """mask bool (B, S): where it may attend, everywhere if None."""
         check_partners(images, target_in)
         state, memory = self.see(images)
         logits, _, weights = self.decoder(target_in, state, memory, mask)
@@ -80,9 +80,9 @@ class Captioner(nn.Module):
 
 
 def over_image(weights: Tensor, grid: tuple[int, int], size: tuple[int, int]) -> Tensor:
-    """Weights of places laid over the image that they are of: (..., S) -> (..., H, W), of the same sum.
+    """Weights of positions laid over their image: (..., S) -> (..., H, W), of the same sum.
 
-    grid (h, w), size (H, W), its sides multiples of the grid's; the pixels of a place share its weight in equal parts.
+    grid (h, w), size (H, W), its sides multiples of the grid's; the pixels of a position share its weight equally.
     Raises ValueError where that does not fit.
     """
     _check_grid(weights, grid, size)
@@ -94,8 +94,8 @@ def over_image(weights: Tensor, grid: tuple[int, int], size: tuple[int, int]) ->
 def share_inside(weights: Tensor, part: Tensor, grid: tuple[int, int]) -> Tensor:
     """How much of a map of weights lies in a part of the image: weights (..., S), part bool (..., H, W) -> (...).
 
-    From 0 to 1 where the weights add up to 1. A pixel has its place's weight divided by the place's pixels, so the map
-    that looks everywhere alike has the part's area. Raises ValueError where they do not fit.
+    From 0 to 1 where the weights add up to 1. A pixel has its position's weight over the number of its pixels, so a
+    uniform map gives the part's area. Raises ValueError where they do not fit.
     """
     check_shapes("share_inside", weights=(weights, "... S"), part=(part, "bool ... H W"))
     return (over_image(weights, grid, part.shape[-2:]) * part).sum(dim=(-2, -1))

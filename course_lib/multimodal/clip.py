@@ -1,4 +1,4 @@
-"""CLIP: an image tower and a text tower that put an image and its name at one place. Lesson 11.
+"""CLIP: an image tower and a text tower that map an image and its name to one point. Lesson 11.
 
     i = f(image) / |f(image)|,   t = g(text) / |g(text)|,   score = exp(s) i . t    (Radford et al., 2021, figure 3)
 
@@ -23,12 +23,12 @@ TEMPERATURE = 0.07  # at first; the scale is one through it
 
 
 class TextTower(nn.Module):
-    """A GPT that writes nothing: what stands at the end of a text has read all of it: ids (M, T) -> (M, E).
+    """A GPT that writes nothing: the last token of a text has read all of it: ids (M, T) -> (M, E).
 
-    (Radford et al., 2021, section 2.4.) end: the id of the token that ends a text. What is behind the first of them is
-    not seen, for the blocks look back only. Norms are before the parts. block: the further arguments of an `Encoder`.
-    `record.capture` hears "encoder.blocks.*.attention.weights". Raises ValueError or TypeError for ids that do not fit,
-    more than max_len of them, and, where it can be seen, a text without its end.
+    (Radford et al., 2021, section 2.4.) end: the id of the token that ends a text. What follows the first of them is
+    not seen: the blocks attend backwards only. Norms are before the parts. block: further arguments of an `Encoder`.
+    `record.capture` records "encoder.blocks.*.attention.weights". Raises ValueError or TypeError for ids that do not
+    fit, more than max_len of them, and, where it can be seen, a text without its end.
     """
 
     def __init__(self, vocab_size: int, max_len: int, d_model: int, n_heads: int, n_layers: int, width: int, end: int,
@@ -53,7 +53,7 @@ class TextTower(nn.Module):
 
 
 class ImageTower(ViT):
-    """Lesson 09's ViT with one norm more, over patches and places before the first block (section 2.4): -> (B, E).
+    """Lesson 09's ViT with one norm more, over patches and positions before the first block (section 2.4): -> (B, E).
 
     config.n_classes is E: the head, here without a bias, is the projection.
     """
@@ -84,11 +84,11 @@ class CLIP(nn.Module):
         return nn.ModuleList(block for encoder in towers if encoder is not None for block in encoder.blocks)
 
     def image_features(self, images: Tensor) -> Tensor:
-        """Where images stand: (B, C, H, W) -> (B, E), of length 1."""
+        """The features of images: (B, C, H, W) -> (B, E), of length 1."""
         return F.normalize(self.image(images), dim=-1)
 
     def text_features(self, ids: Tensor) -> Tensor:
-        """Where texts stand: (M, T) -> (M, E), of length 1."""
+        """The features of texts: (M, T) -> (M, E), of length 1."""
         return F.normalize(self.text(ids), dim=-1)
 
     def forward(self, images: Tensor, ids: Tensor) -> Tensor:
@@ -132,7 +132,7 @@ class CLIP(nn.Module):
 
 
 def quick_gelu(x: Tensor) -> Tensor:
-    """x sigmoid(1.702 x): what OpenAI's CLIP computes in the place of GELU (Hendrycks and Gimpel, 2016, section 2)."""
+    """x sigmoid(1.702 x): what OpenAI's CLIP computes instead of GELU (Hendrycks and Gimpel, 2016, section 2)."""
     return x * torch.sigmoid(1.702 * x)
 
 

@@ -1,9 +1,9 @@
-"""One Transformer for words and image: patches and words stand in one row, and everything looks at everything.
+"""One Transformer for words and image: patches and words form one row, and everything attends to everything.
 
-    x = [words; image],   logits = readout(encoder(x)[words]),   each row: norm(what it is + where it stands + its kind)
+    x = [words; image],   logits = readout(encoder(x)[words]),   each row: norm(what it is + its position + its kind)
     (MMBT: Kiela et al., 2019, section 3.1; masked words beside an image: Li et al., 2019, "VisualBERT", section 3.3)
 
-Shapes: B batch, T words, N places of the image, D d_model, V vocabulary. Batch first, always. Masks are boolean,
+Shapes: B batch, T words, N positions of the image, D d_model, V vocabulary. Batch first, always. Masks are boolean,
 True = a real word. Lesson 11.
 """
 
@@ -21,8 +21,8 @@ class WordsAndImage(nn.Module):
     """Both as rows of vectors: images, ids (B, T), mask bool (B, T) or None -> words (B, T, D), image (B, N, D).
 
     embed: images -> (B, N, D), such as `PatchEmbedding`, `ConvStem` or a trained encoder; n_places is its N. Each row
-    gets its place and its kind ("segment"), all learned, and a norm. Raises ValueError or TypeError, in words, for ids,
-    masks and images that do not fit, and for more than max_len words.
+    gets its position and its kind ("segment"), all learned, and a norm. Raises ValueError or TypeError, in words, for
+    ids, masks and images that do not fit, and for more than max_len words.
     """
 
     def __init__(self, embed: nn.Module, n_places: int, vocab_size: int, max_len: int, d_model: int):
@@ -48,12 +48,12 @@ class WordsAndImage(nn.Module):
 
 
 class OneStream(nn.Module):
-    """BERT whose row goes on with an image (Kiela et al., 2019, figure 1), with its head for masked words.
+    """BERT whose row continues with an image (Kiela et al., 2019, figure 1), with its head for masked words.
 
     embed, n_places, vocab_size, max_len: as in `WordsAndImage`; block: further arguments of `Block.from_sizes`: d_ff,
-    dropout, activation. Norms stand behind the parts, as in BERT.
+    dropout, activation. Norms come after the parts, as in BERT.
     images, ids (B, T), mask bool (B, T) or None -> logits (B, T, V), what each word is. `encode` gives the states of
-    both. `record.capture` hears "encoder.blocks.*.attention.weights" (B, heads, T + N, T + N), the words first.
+    both. `record.capture` records "encoder.blocks.*.attention.weights" (B, heads, T + N, T + N), the words first.
     Raises as `WordsAndImage` does.
     """
 

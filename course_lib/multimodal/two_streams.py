@@ -1,10 +1,10 @@
-"""Two Transformers, one for words and one for the image, that look at each other: co-attention. Lesson 11.
+"""Two Transformers, one for words and one for the image, that attend to each other: co-attention. Lesson 11.
 
-    words'  = norm(words + look(queries of words, keys and values of the image)),
-    image'  = norm(image + look(queries of the image, keys and values of words))
+    words'  = norm(words + attend(queries of words, keys and values of the image)),
+    image'  = norm(image + attend(queries of the image, keys and values of words))
     (ViLBERT: Lu et al., 2019, section 2.2 and figure 2b)
 
-Shapes: B batch, T words, N places of the image, D d_model, V vocabulary. Batch first, always. Masks are boolean,
+Shapes: B batch, T words, N positions of the image, D d_model, V vocabulary. Batch first, always. Masks are boolean,
 True = a real word.
 """
 
@@ -17,9 +17,9 @@ from course_lib.multimodal.one_stream import WordsAndImage
 
 
 class OtherBlock(Block):
-    """Lesson 06's block that looks at the other stream in the place of itself: x (B, T, D), other (B, S, D) -> as x.
+    """Lesson 06's block that attends to the other stream instead of itself: x (B, T, D), other (B, S, D) -> as x.
 
-    mask bool (B, S), what of the other may be looked at. `record.capture` hears attention.weights (B, heads, T, S).
+    mask bool (B, S), what of the other it may attend to. `record.capture` records attention.weights (B, heads, T, S).
     """
 
     def forward(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -28,9 +28,9 @@ class OtherBlock(Block):
 
 
 class CoLayer(nn.Module):
-    """Each stream looks at the other, then at itself: words (B, T, D), image (B, N, D), mask bool (B, T) -> the same.
+    """Each stream attends to the other, then to itself: words (B, T, D), image (B, N, D), mask bool (B, T) -> the same.
 
-    Both look at what the other was before this layer. sizes: those of `Block.from_sizes`.
+    Both attend to what the other was before this layer. sizes: those of `Block.from_sizes`.
     """
 
     def __init__(self, d_model: int, n_heads: int, **sizes):
@@ -44,10 +44,10 @@ class CoLayer(nn.Module):
 
 
 class TwoStreams(nn.Module):
-    """ViLBERT: a stream of words and a stream of places, joined by co-attention (Lu et al., 2019, figure 1).
+    """ViLBERT: a stream of words and a stream of image positions, joined by co-attention (Lu et al., 2019, figure 1).
 
     Arguments and results are `OneStream`'s, and the head for masked words too; n_layers counts `CoLayer`s, of four
-    blocks each. `record.capture` hears "blocks.*.words_look.attention.weights" (B, heads, T, N), and those of
+    blocks each. `record.capture` records "blocks.*.words_look.attention.weights" (B, heads, T, N), and those of
     image_looks (B, heads, N, T), words_own and image_own. Raises as `OneStream` does.
     """
 

@@ -29,7 +29,7 @@ def zero_shot(images: Tensor, classes: Tensor, scale: Tensor | float) -> Tensor:
 
 
 def search(asked: Tensor, known: Tensor, k: int = 5) -> tuple[Tensor, Tensor]:
-    """The k nearest of the known (N, E) to each that is asked (M, E) -> places int64 (M, k), cosines (M, k).
+    """The k nearest of the known (N, E) to each that is asked (M, E) -> indices int64 (M, k), cosines (M, k).
 
     By words among images, or by an image among words: it is the same. The nearest is first.
     """

@@ -1,7 +1,7 @@
 """Pairs of sentences for a network: ids, batches with padding, what is read and what is written, the loss. Lesson 03.
 
 Shapes: B batch, S source time, T target time, V vocabulary. Batch first, always.
-Token ids: 0 padding, 1 start, 2 end, 3 unknown. Padding stands behind a sentence.
+Token ids: 0 padding, 1 start, 2 end, 3 unknown. Padding comes after a sentence.
 """
 
 import random
@@ -49,7 +49,7 @@ def batches(
 
     The lengths are a list of B whole numbers, which stays where it is when the batch moves to a device: whoever packs
     sentences by their length needs it on the CPU.
-    Each pair comes once a round, in an order drawn from the seed; a batch holds sentences of similar length, so that
+    Each pair comes once a round, in a random order (seed); a batch holds sentences of similar length, so that
     little of it is padding. reverse_source reads backwards (Sutskever et al., 2014, section 3.3).
     Raises ValueError for no pair, a batch size below 1, or ids that belong to padding, start and end.
     """

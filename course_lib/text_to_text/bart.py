@@ -1,6 +1,6 @@
-"""BART: the Transformer of lesson 06, taught to write a spoiled text whole again. Lesson 13.
+"""BART: the Transformer of lesson 06, trained to reconstruct a corrupted text. Lesson 13.
 
-    norm(E[token] + P[place]), dropout; blocks with GELU and norms behind the sums; logits x E^T + b
+    norm(E[token] + P[place]), dropout; blocks with GELU and norms after the sums; logits x E^T + b
     (Lewis et al., 2020, section 2.1; the norm on the embedding is their code's)
 
 Shapes: B batch, S source time, T target time, D d_model, V vocab_size. Batch first. Token ids: 0 start of a text,
@@ -29,7 +29,7 @@ BART_PADDING, BART_END = 1, 2
 class BartConfig:
     """The sizes of a `Bart`; those of BART large where nothing is said. Raises ValueError for what cannot be.
 
-    max_len: places of a text. n_layers of the encoder, and as many of the decoder.
+    max_len: positions of a text. n_layers of the encoder, and as many of the decoder.
     """
 
     vocab_size: int = 50_265
@@ -47,9 +47,9 @@ class BartConfig:
 
 
 class NormedEmbedding(PlacedEmbedding):
-    """norm(E[token] + P[place]), then dropout, with learned places.
+    """norm(E[token] + P[place]), then dropout, with learned positions.
 
-    ids (B, T), past: how many places stand before them -> (B, T, D). name as in `PlacedEmbedding`, which multiplies E.
+    ids (B, T), past: how many positions precede them -> (B, T, D). name as in `PlacedEmbedding`, which multiplies E.
     """
 
     def __init__(self, config: BartConfig, name: str):
@@ -85,7 +85,7 @@ class Bart(Transformer):
     source (B, S), lengths (B) or None (all up to the padding, 1), target_in (B, T), which begins with 2 -> logits
     (B, T, V), None. One vocabulary for both sides. Begins with matrices and tables N(0, 0.02). Dropout falls where
     lesson 06 has it. `decode` searches with it; raises what `Transformer` raises, ValueError for more than max_len
-    places.
+    positions.
     """
 
     def __init__(self, config: BartConfig):

@@ -1,7 +1,7 @@
 """BART's noises: five ways to spoil a text, of which the model then writes the whole again. Lesson 13.
 
 Each is (tokens, generator) -> (source, target), as in Lewis et al. (2020, "BART", section 2.2): what the encoder reads,
-and the text as it was. Tokens are a list of ids, or of words to look at; none is too short, an empty list included.
+and the text as it was. Tokens are a list of ids, or of words; none is too short, an empty list included.
 """
 
 from collections.abc import Sequence
@@ -29,9 +29,9 @@ def token_deletion(tokens: Sequence, generator: torch.Generator, share: float = 
 def text_infilling(
     tokens: Sequence, generator: torch.Generator, mask, share: float = SHARE, mean: float = MEAN
 ) -> tuple[list, list]:
-    """Spans of a length drawn from Poisson(mean) become one mask each: how many tokens it stands for is not told.
+    """Spans of a random length, Poisson(mean), become one mask each, which does not say how many tokens it replaces.
 
-    A span of length 0 is a mask put between two tokens. `share` of all tokens are hidden, on average; spans stand
+    A span of length 0 is a mask put between two tokens. `share` of all tokens are masked, on average; spans lie
     anywhere, two of them side by side as well, and so reach a token at an end less often than one in the middle. A mean
     above the length of the text, infinity included, makes one span of them. Raises what `span_lengths` raises.
     """
@@ -57,16 +57,16 @@ def sentence_permutation(tokens: Sequence, generator: torch.Generator, stops: Se
 
 
 def document_rotation(tokens: Sequence, generator: torch.Generator) -> tuple[list, list]:
-    """The text turned so that it begins with a token drawn at random: the model must find where it began."""
+    """The text turned so that it begins with a random token: the model must find where it began."""
     check_noise(tokens)
     start = int(torch.randint(max(1, len(tokens)), (), generator=generator))
     return [*tokens[start:], *tokens[:start]], list(tokens)
 
 
 def span_lengths(n: int, generator: torch.Generator, share: float = SHARE, mean: float = MEAN) -> list[int]:
-    """Lengths from Poisson(mean) that hide share * n of n tokens together, the last cut to fit.
+    """Lengths from Poisson(mean) that mask share * n of n tokens together, the last cut to fit.
 
-    A part of a token is hidden as often as it is large: 0.3 of one token is one token, three times in ten. Raises
+    A part of a token is masked as often as it is large: 0.3 of one token is one token, three times in ten. Raises
     ValueError for a mean below 0.01, where nearly all spans would have length 0.
     """
     _check_mean(mean)

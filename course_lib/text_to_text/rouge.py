@@ -1,4 +1,4 @@
-"""ROUGE: how much of a reference summary stands in a text, by words, by runs of n words, by words in order. Lesson 13.
+"""ROUGE: how much of a reference summary a text contains, by words, by runs of n words, by words in order. Lesson 13.
 
 S: tokens that are said, T: tokens of the reference. Tokens are taken as they are: no stop word is left out and no
 ending is cut off, both of which the paper's program can do.
@@ -53,7 +53,7 @@ def longest_common(said: Sequence, reference: Sequence) -> int:
 
 
 def _runs(tokens: Sequence, n: int) -> Counter:
-    """How often each run of n tokens stands there."""
+    """How often each run of n tokens occurs."""
     return Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
 
 

@@ -5,7 +5,7 @@
     target  <X> for inviting <Y> last <Z>
     (Raffel et al., 2020, "T5", section 3.1.4 and figure 2; spans of several tokens, section 3.3.4)
 
-Tokens are a list of ids, or of words to look at. Sentinels are tokens that no text holds, X, Y, Z ... in their order.
+Tokens are a list of ids, or of words. Sentinels are tokens that no text holds, X, Y, Z ... in their order.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from course_lib.text_to_text.noise import check_noise
 
 
 def draw_spans(n: int, generator: torch.Generator, share: float = 0.15, mean: float = 3.0) -> list[tuple[int, int]]:
-    """Which of n places are hidden: spans (start, end), in order, at least one token between two of them.
+    """Which of n positions are removed: spans (start, end), in order, at least one token between two of them.
 
-    round(share n) places, from 1 to n - 1, in round(that / mean) spans, so that `mean` is their average length; of a
+    round(share n) positions, from 1 to n - 1, in round(that / mean) spans, so that `mean` is their average length; of a
     text of one token none. Both are the paper's numbers (section 3.3.4). All ways to cut and to place are equally
-    likely, so tokens at both ends are hidden less often than in the middle. T5's own code begins each text with a token
-    that stays and ends it with a hidden one.
+    likely, so tokens at both ends are removed less often than in the middle. T5's own code begins each text with a
+    token that stays and ends it with a removed one.
     """
     _check_spans_drawn(n, share, mean)
     hidden = min(max(1, round(share * n)), n - 1) if n > 1 and share else 0
@@ -52,7 +52,7 @@ def corrupt(tokens: Sequence, spans: Sequence[tuple[int, int]], sentinels: Seque
 def restore(source: Sequence, target: Sequence, sentinels: Sequence) -> list:
     """`corrupt` undone: each sentinel of the source gives way to what the target has behind it.
 
-    The target may be a model's: what stands before its first sentinel is left out, a sentinel that it lacks stands for
+    The target may be a model's: what comes before its first sentinel is left out, a sentinel that it lacks counts as
     nothing, and for one that it writes twice both are put in.
     """
     check_noise(source)
@@ -68,7 +68,7 @@ def restore(source: Sequence, target: Sequence, sentinels: Sequence) -> list:
 def span_corruption(
     tokens: Sequence, generator: torch.Generator, sentinels: Sequence, share: float = 0.15, mean: float = 3.0
 ) -> tuple[list, list]:
-    """Source and target with spans drawn anew: `draw_spans`, then `corrupt`; raises what they raise."""
+    """Source and target with new random spans: `draw_spans`, then `corrupt`; raises what they raise."""
     check_noise(tokens, share)
     return corrupt(tokens, draw_spans(len(tokens), generator, share, mean), sentinels)
 

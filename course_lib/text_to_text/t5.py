@@ -1,6 +1,6 @@
-"""T5: the Transformer of lesson 06 without biases and without places, of which its scores are told. Lesson 13.
+"""T5: the Transformer of lesson 06 without biases, and with positions in its scores alone. Lesson 13.
 
-    x + f(rms_norm(x)),   scores q k + bias[bucket(key place - query place)],   no b anywhere
+    x + f(rms_norm(x)),   scores q k + bias[bucket(key position - query position)],   no b anywhere
     (Raffel et al., 2020, section 2.1; that matrices have no b either is how their code has it)
 
 Of version 1.1, mT5 and ByT5 (Xue et al., 2021, section 3.2; 2022, section 3.1) the feed-forward network has a gate,
@@ -33,7 +33,7 @@ class T5Config:
     """The sizes of a `T5`; those of T5 small where nothing is said. Raises ValueError for what cannot be.
 
     n_layers of the encoder, and of the decoder where n_decoder_layers is None. n_buckets, max_distance as in
-    `t5_bucket`. gated: `GatedActivation` in place of `FeedForward`; tied: the read-out is the embedding, transposed.
+    `t5_bucket`. gated: `GatedActivation` instead of `FeedForward`; tied: the read-out is the embedding, transposed.
     """
 
     vocab_size: int = 32_128
@@ -81,7 +81,7 @@ class UntiedEmbedding(PlacedEmbedding):
 
 
 def t5_block(config: T5Config, position_bias: nn.Module, cross: bool) -> Block:
-    """One layer: `Block` of T5's parts, with a look at a memory where cross; none of them has a bias."""
+    """One layer: `Block` of T5's parts, with attention to a memory where cross; none of them has a bias."""
     heads = partial(MultiHead, config.d_model, config.n_heads, config.d_head, bias=False, d_v=config.d_head)
     if config.gated:
         feed_forward = GatedActivation(config.d_model, config.d_ff, config.activation)
@@ -106,7 +106,7 @@ class T5Encoder(Encoder):
 
 
 class T5Decoder(T5Encoder, Decoder):
-    """`Decoder` of T5's blocks, as `T5Encoder`: distances are looked up in the look back alone, not in the memory."""
+    """`Decoder` of T5's blocks, as `T5Encoder`: only self-attention uses distances, cross-attention does not."""
 
 
 class T5(Transformer):

@@ -39,11 +39,11 @@ def number_as_text(number: float, step: float = 0.2) -> str:
 
 
 def prefix_mask(n_read: Tensor, T: int) -> Tensor:
-    """Who may look where in one stack that reads and writes: n_read (B,) -> bool (B, T, T).
+    """What may attend to what in one stack that reads and writes: n_read (B,) -> bool (B, T, T).
 
-    The first n_read tokens are the source, and every place sees all of them; a target's token sees what came before it
-    too (prefix LM; Raffel et al., 2020, section 3.2.1, figures 3 and 4). Padding stands behind, where nothing real
-    looks.
+    The first n_read tokens are the source, and every position attends to all of them; a target's token also attends to
+    what came before it (prefix LM; Raffel et al., 2020, section 3.2.1, figures 3 and 4). Padding comes last, and no
+    real token attends to it.
     """
     place = torch.arange(T, device=n_read.device)
     n_read = whole_lengths(n_read, T)
@@ -51,10 +51,10 @@ def prefix_mask(n_read: Tensor, T: int) -> Tensor:
 
 
 def target_loss(logits: Tensor, ids: Tensor, n_read: Tensor, padding: int = 0) -> Tensor:
-    """Nats a target token, of one stack that reads source and target in one row: the source is not asked for.
+    """Nats per target token, of one stack that reads source and target in one row: the source does not count.
 
-    logits (B, T, V), those at place t for the token at t + 1; ids (B, T); n_read (B,): tokens of the source -> scalar.
-    The first token of the target is asked for at the source's last place. NaN where there is no target at all.
+    logits (B, T, V), those at position t for the token at t + 1; ids (B, T); n_read (B,): source tokens -> scalar.
+    The first token of the target is predicted at the source's last position. NaN where there is no target at all.
     """
     check_shapes("target_loss", logits=(logits, "B T+ V"), ids=(ids, "int64 B T"))
     n_read = whole_lengths(n_read, ids.shape[1], len(ids))
@@ -64,7 +64,7 @@ def target_loss(logits: Tensor, ids: Tensor, n_read: Tensor, padding: int = 0) -
 
 
 def mixing_rates(sizes: Sequence[int], limit: float | None = None, temperature: float = 1.0) -> Tensor:
-    """How often each task is drawn: min(size, limit)^(1 / temperature), as shares of 1, (tasks,).
+    """How often each task is sampled: min(size, limit)^(1 / temperature), as shares of 1, (tasks,).
 
     In proportion to the number of examples, of which a large task counts `limit` at most; a temperature above 1 evens
     the shares out, and infinity makes them equal (Raffel et al., 2020, section 3.5.2). Raises ValueError, in words.

@@ -51,7 +51,7 @@ def either_alignment(weights: Tensor) -> set[Link]:
 
 
 def diagonal_guess(n_source: int, n_target: int) -> set[Link]:
-    """The links of someone who looks at no word: target token j goes with the source token as far along its sentence.
+    """Links made without reading a word: target token j goes with the source token as far along its sentence.
 
     i = floor((j + 1/2) S / T). The yardstick for an aligner: what word order alone gives.
     """
@@ -62,7 +62,7 @@ def diagonal_guess(n_source: int, n_target: int) -> set[Link]:
 def corpus_precision(links: Iterable[Links], gold: Iterable[Links]) -> float:
     """|A ∩ G| / |A|: the share of the links that are gold. 1 where there is no link, for then none is wrong.
 
-    `gold` is the possible links where sure and possible ones are told apart (Och and Ney, 2003, section 5).
+    `gold` is the possible links where sure and possible ones are distinguished (Och and Ney, 2003, section 5).
     """
     pairs = _sentences(links, gold)
     return _ratio(sum(len(a & g) for a, g in pairs), sum(len(a) for a, _ in pairs))
@@ -71,7 +71,7 @@ def corpus_precision(links: Iterable[Links], gold: Iterable[Links]) -> float:
 def corpus_recall(links: Iterable[Links], gold: Iterable[Links]) -> float:
     """|A ∩ G| / |G|: the share of the gold links that were found. 1 where gold has none, for then none is missed.
 
-    `gold` is the sure links where sure and possible ones are told apart (Och and Ney, 2003, section 5).
+    `gold` is the sure links where sure and possible ones are distinguished (Och and Ney, 2003, section 5).
     """
     pairs = _sentences(links, gold)
     return _ratio(sum(len(a & g) for a, g in pairs), sum(len(g) for _, g in pairs))

@@ -1,7 +1,7 @@
 """Sequence to sequence: one network reads a sentence, another writes its translation. Lessons 03 and 04.
 
 Shapes: B batch, S source time, T target time, D d_model, H d_hidden, L n_layers, V vocabulary. Batch first, always.
-Token ids as in `pairs`: 0 padding, 1 start, 2 end, 3 unknown. Padding stands behind a sentence.
+Token ids as in `pairs`: 0 padding, 1 start, 2 end, 3 unknown. Padding comes after a sentence.
 """
 
 import torch
@@ -63,7 +63,7 @@ class Decoder(nn.Module):
     """Writes the target from the encoder's last state, all that it knows of the source (Sutskever et al., 2014).
 
     target (B, T), the tokens so far, state -> logits (B, T, V) for the token behind each, state, no weights.
-    Given the whole target it is taught by the right tokens ("teacher forcing"), in one call; given one, it is a step.
+    Given the whole target, one call reads the correct tokens (teacher forcing); given one token, it takes one step.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Decoder(nn.Module):
 
 
 class AttentionDecoder(Decoder):
-    """Looks at the whole source for every token that it writes (Luong, Pham and Manning, 2015, section 3, equation 5).
+    """Attends to the whole source for every token that it writes (Luong, Pham and Manning, 2015, section 3, eq. 5).
 
         context c_t = attention(s_t, memory),  s~_t = tanh(W_c [c_t; s_t]),  logits_t = W s~_t + b
 
     The states s_t do not depend on any context, so a whole target is one call of the layer and one of the attention.
-    With input_feeding=True s~_{t-1} joins the input at t (section 3.3): what was looked at decides where to look next,
+    With input_feeding=True s~_{t-1} joins the input at t (section 3.3): what it attends to depends on the step before,
     as in Bahdanau et al. (2015), at the price of one step after another.
     target (B, T), state, memory (B, S, H), mask bool (B, S) -> logits (B, T, V), state, weights (B, T, S).
     """
@@ -148,7 +148,7 @@ class Seq2Seq(nn.Module):
 
     attention: None, "additive", "dot", "general" or "concat"; cell: "lstm" or "gru".
     source (B, S), lengths (B) of its real tokens or None (all up to the padding), target_in (B, T), mask bool (B, S)
-    where attention may look, None = at every real token -> logits (B, T, V), weights (B, T, S) or None. On a GPU give
+    where it may attend, None = to every real token -> logits (B, T, V), weights (B, T, S) or None. On a GPU give
     lengths that lie on the CPU, a tensor or a list as from `batches`: packing needs them there, and is the faster way.
     A batch of empty sentences counts as S = 1. Raises ValueError or TypeError, in words, for bad names, ids, lengths.
     """
@@ -183,7 +183,7 @@ class Seq2Seq(nn.Module):
         return memory, state
 
     def step(self, token: Tensor, state, memory: Tensor, mask: Tensor | None):
-        """One token (B,) further -> logits (B, V), state, weights (B, S) or None: `forward`'s numbers at that place."""
+        """One token (B,) further -> logits (B, V), state, weights (B, S) or None: `forward`'s numbers there."""
         logits, state, weights = self.decoder(token[:, None], state, memory, mask)
         return logits[:, 0], state, None if weights is None else weights[:, 0]
 
@@ -203,7 +203,7 @@ class Seq2Seq(nn.Module):
         return {"step": step, "state": state, "start": start, "end": END, "select": select}
 
     def _read(self, source: Tensor, lengths: Tensor | None, mask: Tensor | None = None):
-        """The decoder's state before the first token, memory (B, S, H), where attention may look, bool (B, S)."""
+        """The decoder's state before the first token, memory (B, S, H), where it may attend, bool (B, S)."""
         if lengths is None:
             source = token_ids("The source", source, self.encoder.embed)
             place = torch.arange(1, source.shape[1] + 1, device=source.device)  # a real token makes it this long

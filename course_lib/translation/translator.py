@@ -32,7 +32,7 @@ class Translator:
 
     @torch.no_grad()
     def attention(self, pairs: Sequence) -> list[Tensor]:
-        """The weights (T, S) with which each target of `pairs` looks at its source: one pass, right words given.
+        """The weights (T, S) with which each target of `pairs` attends to its source, in one teacher-forced pass.
 
         Raises ValueError for a model without attention.
         """
@@ -46,7 +46,7 @@ class Translator:
     def typed(self, text: str, knows: str, longest: int = 60) -> tuple[list[str], str]:
         """What somebody typed, as tokens, and a sentence where it cannot be read well; no tokens where not at all.
 
-        knows: what the model was taught, for that sentence. A word is looked up as it stands, then with a capital.
+        knows: what the model has learned, for that sentence. A word is looked up as typed, then with a capital.
         """
         tokens = [
             next((form for form in (token, token.capitalize()) if form in self.reads.vocab), token)

@@ -9,10 +9,10 @@ from course_lib.workshop.exercises.probes import NO_GRADIENT, OTHER_SIZES, OVERF
 
 
 def my_grid_look(s, grid, u):
-    places = grid.flatten(2).transpose(1, 2) @ u  # (B, S, H): a row for each position, row by row of the grid
-    scores = (places @ s[:, :, None])[:, :, 0]  # (B, S)
+    positions = grid.flatten(2).transpose(1, 2) @ u  # (B, S, H): a row for each position, row by row of the grid
+    scores = (positions @ s[:, :, None])[:, :, 0]  # (B, S)
     weights = scores.softmax(dim=1)  # (B, S)
-    context = (weights[:, :, None] * places).sum(dim=1)  # (B, H)
+    context = (weights[:, :, None] * positions).sum(dim=1)  # (B, H)
     return context, weights.unflatten(1, grid.shape[2:])  # (B, H), (B, h, w)
 
 
@@ -31,12 +31,12 @@ def far_apart_grids():
 def looking_by(weights):
     """A wrong answer to `my_grid_look`: weights(scores) are not their softmax."""
 
-    def look(s, grid, u):
-        places = grid.flatten(2).transpose(1, 2) @ u
-        a = weights((places @ s[:, :, None])[:, :, 0])
-        return (a[:, :, None] * places).sum(dim=1), a.unflatten(1, grid.shape[2:])
+    def attend(s, grid, u):
+        positions = grid.flatten(2).transpose(1, 2) @ u
+        a = weights((positions @ s[:, :, None])[:, :, 0])
+        return (a[:, :, None] * positions).sum(dim=1), a.unflatten(1, grid.shape[2:])
 
-    return look
+    return attend
 
 
 def regrouped(s, grid, u):
@@ -89,14 +89,14 @@ GRID = Exercise(
 
 
 def my_co_attention(words, image, real, w, u):
-    def look(x, other, matrices, seen):
+    def attend(x, other, matrices, seen):
         q, k, v = x @ matrices[0], other @ matrices[1], other @ matrices[2]
         scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, T, N) for words, (B, N, T) for the image
         weights = scores.masked_fill(~seen[:, None], -math.inf).softmax(dim=-1)
         return x + weights @ v
 
     everywhere = torch.ones(image.shape[:2], dtype=torch.bool)  # no position of the image is padding
-    return look(words, image, w, everywhere), look(image, words, u, real)
+    return attend(words, image, w, everywhere), attend(image, words, u, real)
 
 
 def two_rows(B=3, T=5, N=4, D=6, dtype=torch.float64, padded=True):

@@ -190,27 +190,27 @@ def broken_packed(texts, spans, sentinels):
     Returns the row's source and its target.
     """
     source, target, used = [], [], 0
-    for tokens, hidden in zip(texts, spans, strict=True):
+    for tokens, removed in zip(texts, spans, strict=True):
         at = 0
-        for k, (start, end) in enumerate(hidden):
+        for k, (start, end) in enumerate(removed):
             source += tokens[at:start] + [sentinels[k]]
             target += [sentinels[k]] + tokens[start:end]
             at = end
         source += tokens[at:]
-        used += len(hidden)
+        used += len(removed)
     return source, target + [sentinels[used]]
 
 
 def mended_packed(texts, spans, sentinels):
     source, target, used = [], [], 0
-    for tokens, hidden in zip(texts, spans, strict=True):
+    for tokens, removed in zip(texts, spans, strict=True):
         at = 0
-        for k, (start, end) in enumerate(hidden, start=used):
+        for k, (start, end) in enumerate(removed, start=used):
             source += tokens[at:start] + [sentinels[k]]
             target += [sentinels[k]] + tokens[start:end]
             at = end
         source += tokens[at:]
-        used += len(hidden)
+        used += len(removed)
     return source, target + [sentinels[used]]
 
 
@@ -225,9 +225,9 @@ def counting(further):
 
     def packed(texts, spans, sentinels):
         source, target, used = [], [], 0
-        for tokens, hidden in zip(texts, spans, strict=True):
-            more, part = my_corrupted(tokens, hidden, sentinels[used:])
-            source, target, used = source + more, target + part[:-1], further(used, hidden)
+        for tokens, removed in zip(texts, spans, strict=True):
+            more, part = my_corrupted(tokens, removed, sentinels[used:])
+            source, target, used = source + more, target + part[:-1], further(used, removed)
         return source, target + [sentinels[used]]
 
     return packed
@@ -265,9 +265,9 @@ PACKED = Exercise(
     stub=broken_packed,
     mistakes={
         "bug_still_there": broken_packed,
-        "last_text_only": counting(lambda used, hidden: len(hidden)),
-        "one_per_text": counting(lambda used, hidden: used + 1),
-        "one_skipped": counting(lambda used, hidden: used + len(hidden) + 1),
+        "last_text_only": counting(lambda used, removed: len(removed)),
+        "one_per_text": counting(lambda used, removed: used + 1),
+        "one_skipped": counting(lambda used, removed: used + len(removed) + 1),
         "ended_with_first": ended_with(lambda sentinels: sentinels[:1]),
         "not_ended": ended_with(lambda sentinels: []),
     },

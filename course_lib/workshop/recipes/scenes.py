@@ -34,7 +34,7 @@ schedule = partial(cosine, warmup=20)
 def detr(
     n_queries: int = N_QUERIES, anchors: bool = True, near: bool = True, n_encoder: int = 0, n_decoder: int = N_DECODER
 ) -> DETR:
-    """A DETR for scenes, untrained; anchors: queries stand on a grid, else the paper's; near: the distance weight."""
+    """A DETR for scenes, untrained; anchors: queries begin on a grid, else the paper's; near: the distance weight."""
     queries = Anchors(n_queries, D_MODEL, N_HEADS, near) if anchors else Queries(n_queries, D_MODEL)
     return DETR(Backbone(1), queries, CLASSES, D_MODEL, N_HEADS, n_encoder, n_decoder, D_FF)
 

@@ -80,7 +80,7 @@ def tests(split: str = "test") -> list[Pair]:
 def texts(what: str = "sentences", seed: int = 0) -> list[tuple[str, list[str]]]:
     """What is read before any pair: (the token of its language, a sentence); never both sides of one pair.
 
-    what: "sentences"; "shuffled", the words of each in an order drawn anew; "French alone", no English. Raises
+    what: "sentences"; "shuffled", the words of each in a new random order; "French alone", no English. Raises
     ValueError for anything else.
     """
     _check_name("text", what, TEXTS)
@@ -119,7 +119,7 @@ def spoiled(read: Iterable[tuple[str, list[str]]], seed: int, noise: str = "infi
 
 
 def model(seed: int, dropout: float = 0.0) -> Transformer:
-    """Lesson 06's Transformer with one embedding for both languages, its weights drawn from the seed."""
+    """Lesson 06's Transformer with one embedding for both languages, its initial weights given by the seed."""
     torch.manual_seed(seed)
     words = len(tokenizer())
     return Transformer(words, words, WIDTH, 4, N_LAYERS, dropout=dropout, pre_norm=True, shared=True)
@@ -191,7 +191,7 @@ class ReaderRecipe:
         return WIDTH, N_LAYERS
 
     def model(self) -> Transformer:
-        """A new model with weights drawn at random."""
+        """A new model with random weights."""
         return model(self.seed)
 
     def model_of(self, record: dict) -> Transformer:

@@ -41,8 +41,8 @@ def words(what, letters, model):
 
 
 @finding(
-    "With attention at least 97 % of the lists of one to four dates come out right, with two directions and with one; "
-    "of lists longer than in training, no model gets more than 1 in 6 right",
+    "With attention at least 97 % of the lists of one to four dates come out right after 600 steps, with two "
+    "directions and with one; of lists longer than in training, no model gets more than 1 in 6 right",
     chance=0.0,
 )
 def attention_learns_lists_of_four():
@@ -52,8 +52,8 @@ def attention_learns_lists_of_four():
 
 
 @finding(
-    "With equal weights and with no attention, exact match falls by 70 points or more from lists of two dates to lists "
-    "of four; of the lists of three, equal weights get 10 points more right than no attention",
+    "After 1,500 steps with equal weights or with no attention, exact match falls by 70 points or more from lists "
+    "of two dates to lists of four; of the lists of three, equal weights get 10 points more right than no attention",
     chance=0.0,
 )
 def without_chosen_weights_exact_match_falls():
@@ -104,14 +104,14 @@ def silent_letters_get_little_weight():
 # --- alignment, and what the weights explain
 
 
-@finding("With one direction the alignment error rate is higher than with two", chance=0.94)
+@finding("After 600 steps the alignment error rate is higher with one direction than with two", chance=0.94)
 def one_direction_aligns_worse():
     return dates("AER", model=ONE_WAY) - dates("AER"), ">", 0
 
 
 @finding(
-    "Without the largest weight at least 80 % of the days, months and years change; without all the weight before "
-    "their own word, at most 10 % of the words of any kind do",
+    "After 600 steps, without the largest weight, at least 80 % of the days, months and years change; without all "
+    "the weight before their own word, at most 10 % of the words of any kind do",
     chance=0.0,
     at_least=8,
 )
@@ -120,8 +120,8 @@ def the_largest_weight_is_needed():
 
 
 @finding(
-    "After training with attention, the first word, which is due, moves the output at least 20 times as much as the "
-    "median word; without attention at most 5 times",
+    "After 600 steps with attention, the first word, which is due, moves the output at least 20 times as much as "
+    "the median word; without attention, after 1,500 steps, at most 5 times",
     chance=1.0,
 )
 def attention_makes_one_word_stand_out():
@@ -135,29 +135,22 @@ def first_over_median(model):
     return Runs([curve[0] / statistics.median(curve) for curve in curves])
 
 
-@finding("With two directions at least 90 % of the weekdays, days, months and years are linked correctly", chance=0.94)
+@finding(
+    "After 600 steps with two directions, at least 90 % of the weekdays, days, months and years are linked correctly",
+    chance=0.94,
+)
 def words_with_content_are_linked_right():
     return dates("wrong, content"), "<=", 0.1
 
 
-@finding("With two directions more than half of the wrong links are commas and *et*", chance=0.13)
+@finding("After 600 steps with two directions, more than half of the wrong links are commas and *et*", chance=0.13)
 def most_wrong_links_are_commas_and_et():
     return dates("marks among wrong"), ">", 0.5
 
 
 @finding(
-    "Where *et* does not attend to *and*, it stays the same without its largest weight, although at least half of the "
-    "days change",
-    chance={"without the largest": 0.0, "wrong": 0.94},
-)
-def et_that_looks_elsewhere_stays():
-    changed, at_and = dates("without the largest", "et"), 1 - dates("wrong", "et")
-    return changed - at_and, "<=", 0.1, dates("without the largest", "day"), ">=", 0.5
-
-
-@finding(
-    "Given the context of a list with one date more or fewer, at least 70 % of *et* and of the commas follow that "
-    "list, in the worst of four pairs",
+    "After 600 steps, given the context of a list with one date more or fewer, at least 70 % of *et* and of the "
+    "commas follow that list, in the worst of four pairs",
     chance=0.0,
 )
 def the_context_is_followed():
@@ -198,7 +191,9 @@ def without_attention_the_middle_is_far():
 
 
 @finding(
-    "In Hungarian and Persian at least 90 % of the weekdays, days, months and years are linked correctly", chance=0.83
+    "After 600 steps at least 90 % of the weekdays, days, months and years are linked correctly in Hungarian and "
+    "Persian",
+    chance=0.83,
 )
 def other_orders_are_linked_right():
     wrong = [recorded(other_orders).numbers("wrong, content", language=language) for language in ORDERS]

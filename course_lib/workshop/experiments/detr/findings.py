@@ -21,7 +21,8 @@ def _order(order):
 
 
 @finding(
-    "With matching, AP50 of the boxes is at least 0.3 higher than with the objects sorted from left to right",
+    "After 400 steps with matching, AP50 of the boxes is at least 0.3 higher than with the objects sorted from left "
+    "to right",
     chance=NOTHING,
 )
 def matching_beats_left_to_right():
@@ -29,7 +30,8 @@ def matching_beats_left_to_right():
 
 
 @finding(
-    "With the objects sorted from left to right, AP50 of the boxes is at least 0.2 higher than in list order",
+    "After 400 steps with the objects sorted from left to right, AP50 of the boxes is at least 0.2 higher than in "
+    "list order",
     chance=NOTHING,
 )
 def an_order_beats_none():
@@ -37,8 +39,8 @@ def an_order_beats_none():
 
 
 @finding(
-    "At least 0.08 more of a query's attention lies in the box of its object than in the same box of another scene, "
-    "where still at least 0.75 times as much lies in it",
+    "After 300 steps at least 0.08 more of a query's attention lies in the box of its object than in the same box "
+    "of another scene, where still at least 0.75 times as much lies in it",
     chance=0.09,
 )
 def queries_attend_to_regions():
@@ -65,7 +67,7 @@ def suppression_helps_early():
     return _added(), ">=", 0.03, _added() - _added("HeatMap"), ">=", 0
 
 
-@finding("At AP75 NMS adds at most 0.015 to DETR, at least 0.02 less than at AP50", chance=NOTHING)
+@finding("After 300 steps NMS adds at most 0.015 to DETR at AP75, at least 0.02 less than at AP50", chance=NOTHING)
 def suppression_adds_nothing_at_75():
     at_75 = _ap("AP75 suppressed") - _ap("AP75")
     return at_75, "<=", 0.015, _added() - at_75, ">=", 0.02
@@ -79,14 +81,19 @@ def suppression_helps_less_later():
 
 
 @finding(
-    "On plain scenes DETR without self-attention is within 0.05 AP50 of DETR, and reaches at least 0.75", chance=NOTHING
+    "After 300 steps on plain scenes, DETR without self-attention is within 0.05 AP50 of DETR, and reaches at least "
+    "0.75",
+    chance=NOTHING,
 )
 def self_attention_is_not_needed_on_plain_scenes():
     without = recorded(detr.looks).numbers("AP50", look=False, crowded=False)
     return abs(_ap() - without), "<=", 0.05, without, ">=", 0.75
 
 
-@finding('NMS adds at least 0.03 more AP50 if "no object" has weight 0.03 than if it has weight 0.3', chance=NOTHING)
+@finding(
+    'After 300 steps NMS adds at least 0.03 more AP50 if "no object" has weight 0.03 than if it has weight 0.3',
+    chance=NOTHING,
+)
 def a_light_nothing_needs_suppression():
     weighed = recorded(detr.nothings)
     light, heavy = (
@@ -95,7 +102,7 @@ def a_light_nothing_needs_suppression():
     return light - heavy, ">=", 0.03
 
 
-@finding('If "no object" has weight 1, AP50 is at least 0.4 lower than with weight 0.1', chance=NOTHING)
+@finding('After 300 steps AP50 is at least 0.4 lower if "no object" has weight 1 than with weight 0.1', chance=NOTHING)
 def a_heavy_nothing_finds_little():
     return _ap() - recorded(detr.nothings).numbers("AP50", nothing=1.0), ">=", 0.4
 
@@ -110,25 +117,31 @@ def distance_and_anchors_speed_it_up():
     return without[0], ">=", 0.3, without[1], ">=", 0.7
 
 
-@finding("With denoising queries AP50 is at least 0.01 higher after as many steps", chance=NOTHING)
+@finding("After 300 steps AP50 is at least 0.01 higher with denoising queries", chance=NOTHING)
 def denoising_speeds_it_up():
     return recorded(detr_laboratory.denoised).numbers("AP50") - _ap(), ">=", 0.01
 
 
-@finding("Nine queries reach at least 0.08 AP50 more than five, and five reach 0.08 more than three", chance=NOTHING)
+@finding(
+    "After 300 steps nine queries reach at least 0.08 AP50 more than five, and five reach 0.08 more than three",
+    chance=NOTHING,
+)
 def few_queries_find_less():
     three, five, nine = (recorded(detr.counts).numbers("AP50", queries=n) for n in (3, 5, 9))
     return nine - five, ">=", 0.08, five - three, ">=", 0.08
 
 
-@finding("In training and test on crowded scenes, self-attention adds at least 0.02 AP50", chance=NOTHING)
+@finding(
+    "After 300 steps, in training and test on crowded scenes, self-attention adds at least 0.02 AP50", chance=NOTHING
+)
 def self_attention_helps_in_crowds():
     without = recorded(detr.looks).numbers("crowded AP50", look=False, crowded=True)
     return _ap("crowded AP50", crowded=True) - without, ">=", 0.02
 
 
 @finding(
-    "In training and test on crowded scenes, NMS adds at least 0.04 more AP50 to DETR than to the heat map",
+    "After 300 steps, in training and test on crowded scenes, NMS adds at least 0.04 more AP50 to DETR than to the "
+    "heat map",
     chance=NOTHING,
 )
 def crowds_need_suppression():

@@ -306,32 +306,7 @@ def by_rate(seed, batch, rate):
     return judged(partial(scored, model)) | {"curve": watched, "scale": model.log_scale.exp()}
 
 
-# --- two of one name in a batch
-
-
-def paired(known: Named, batch: int, seed: int):
-    """Endless batches in which every name that is drawn comes with two of its images, where it has two."""
-    generator = torch.Generator().manual_seed(seed)
-    order = known.own.argsort(stable=True)  # rows of one name beside each other
-    starts = torch.cat([torch.tensor([0]), known.own[order].diff().nonzero().flatten() + 1])
-    counts = torch.cat([starts[1:], torch.tensor([len(order)])]) - starts
-    while True:
-        drawn = torch.randperm(len(starts), generator=generator)[: batch // 2]
-        first = (torch.rand(len(drawn), generator=generator) * counts[drawn]).long()
-        step = (1 + torch.rand(len(drawn), generator=generator) * (counts[drawn] - 1)).long()
-        both = torch.cat([first, (first + step) % counts[drawn]])
-        some = order[starts[drawn].repeat(2) + both]
-        yield known.images[some], known.own[some], known.right[some][:, known.own[some]]
-
-
-@experiment(each(index=[True, False], pairs=[True]) + each(index=[True], pairs=[False]), cpus=HERE)
-def duplicates(seed, index, pairs):
-    """Share of images named rightly, where a batch holds names twice: index targets, or targets that know of it."""
-    stream = (paired if pairs else batches)(named("train"), BATCH, seed)
-    model, watched = fitted(made(seed), seed, partial(clip_loss, index=index), stream)
-    probe = batches(named("train"), BATCH, seed + 1000) if not pairs else paired(named("train"), BATCH, seed + 1000)
-    more = torch.stack([next(probe)[2].sum() - BATCH for _ in range(20)]).double().mean() / BATCH
-    return judged(partial(scored, model)) | {"curve": watched, "scale": model.log_scale.exp(), "more": more}
+# --- four times as long
 
 
 @experiment(each(steps=[4 * STEPS]), range(3), HERE)
