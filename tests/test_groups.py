@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
         ("tests/browser/test_lessons_in_lab.py::test_it_runs_to_its_end[03_seq2seq]", "lesson 03_seq2seq"),
         ("tests/browser/test_lab_01_rnn_bptt.py::test_the_lesson_runs_to_its_end", "lesson 01_rnn_bptt"),
         ("tests/browser/test_site.py::test_a_page_opens_whole[03_seq2seq]", "tests/browser/test_site.py"),
+        ("tests/browser/test_inside_gpt.py::test_a_finger_asks", "tests/browser/test_alive.py"),
         ("tests/test_notebooks.py::test_lesson[03_seq2seq-compared]", "tests/test_notebooks.py"),
     ],
 )

@@ -1,13 +1,10 @@
 """Two readers of words that answer in lesson 04's page, held to the library's own; and the page around them."""
 
-import nbformat
 import pytest
 import torch
-from nbformat.v4 import new_markdown_cell, new_notebook
 
 from course_lib.data import sounds
-from course_lib.publish import alive, site
-from course_lib.publish.measured import NOTEBOOKS
+from course_lib.publish import alive
 from course_lib.recipes.sounds import LONGEST, reads_aloud
 from course_lib.text.pairs import END, START
 
@@ -15,7 +12,7 @@ from .test_accessibility import MEASURE, MISSED, REACHED
 from .test_alive import halved
 
 ((NAME, CELLS),) = alive.SAID.items()
-((CELL, LIVE),) = CELLS.items()
+(LIVE,) = CELLS.values()
 MODELS = (LIVE.model, LIVE.beside)
 SAY = """async ([name, words, longest]) => {
   const model = await alive.open(name);
@@ -38,14 +35,9 @@ def fifty():
 
 
 @pytest.fixture(scope="module")
-def lesson(tmp_path_factory):
+def lesson(answering):
     """The address of a page with the lesson's control at which the networks answer."""
-    folder = tmp_path_factory.mktemp("words")
-    whole = nbformat.read(NOTEBOOKS / f"{NAME}.ipynb", as_version=4)
-    cells = [new_markdown_cell(f"# {NAME[:2]} · A lesson\n\nWhat?"), *(one for one in whole.cells if one.id == CELL)]
-    nbformat.write(new_notebook(cells=cells, metadata=whole.metadata), folder / f"{NAME}.ipynb")
-    assert site.build([folder / f"{NAME}.ipynb"], folder / "html") == []
-    return (folder / "html" / f"{NAME}.html").as_uri()
+    return (answering / f"{NAME}.html").as_uri()
 
 
 @pytest.fixture

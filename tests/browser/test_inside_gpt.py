@@ -3,14 +3,12 @@
 import json
 import re
 
-import nbformat
 import pytest
 import torch
-from nbformat.v4 import new_markdown_cell, new_notebook
 
 from course_lib.data import plays
 from course_lib.language.generate import generate, next_probs
-from course_lib.publish import alive, site
+from course_lib.publish import alive
 from course_lib.publish.inside_gpt import MODEL, ORIGINS
 from course_lib.show.record import capture
 
@@ -48,11 +46,8 @@ ASKED = """() => [...document.querySelectorAll("section.inside [data-from]")].ma
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("inside")
-    nbformat.write(new_notebook(cells=[new_markdown_cell("# 01 · A lesson\n\nWhat?")]), folder / "01_a.ipynb")
-    assert site.build([folder / "01_a.ipynb"], folder / "html") == []
-    return (folder / "html" / alive.INSIDE).as_uri()
+def address(answering):
+    return (answering / alive.INSIDE).as_uri()
 
 
 def opened(page, address):
