@@ -104,7 +104,7 @@ def largest_difference(out: Path, reference: Path, steps: int = STEPS) -> float:
         pytest.param("gpt", 2, "ddp", marks=pytest.mark.full),
         ("gpt", 2, "fsdp"),
         pytest.param("bert", 4, "fsdp", marks=pytest.mark.full),
-        ("vit", 4, "ddp"),
+        pytest.param("vit", 4, "ddp", marks=pytest.mark.full),
     ],
 )
 def test_any_number_of_processes_takes_the_same_steps(whole, model, n, parallel):

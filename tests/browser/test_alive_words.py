@@ -122,12 +122,11 @@ def test_nothing_of_it_is_hard_to_see_or_to_reach(page):
         for theme in ("dark", "light"):
             page.emulate_media(color_scheme=theme)
             assert page.evaluate(MEASURE) == [], (width, theme)
-        page.evaluate("document.querySelectorAll('[data-reached]').forEach(one => delete one.dataset.reached)")
-        for key in ("Tab", "Shift+Tab"):
-            for _ in range(40):
-                page.keyboard.press(key)
-                page.evaluate(REACHED)
-        assert [missed for missed in page.evaluate(MISSED) if "back-to-top" not in missed] == [], width
+    for key in ("Tab", "Shift+Tab"):  # of the narrow page, which has all that the wide one has
+        for _ in range(40):
+            page.keyboard.press(key)
+            page.evaluate(REACHED)
+    assert [missed for missed in page.evaluate(MISSED) if "back-to-top" not in missed] == []
 
 
 def test_without_workers_the_picture_stands_and_a_sentence_says_so(page, lesson):

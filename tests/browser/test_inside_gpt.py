@@ -193,12 +193,11 @@ def test_nothing_of_it_is_hard_to_see_or_to_reach(page):
             page.emulate_media(color_scheme=theme)
             assert page.evaluate(MEASURE) == [], (width, theme)
         page.keyboard.press("Escape")
-        page.evaluate("document.querySelectorAll('[data-reached]').forEach(one => delete one.dataset.reached)")
-        for key in ("Shift+Tab", "Tab"):
-            for _ in range(90):
-                page.keyboard.press(key)
-                page.evaluate(REACHED)
-        assert [missed for missed in page.evaluate(MISSED) if "back-to-top" not in missed] == [], width
+    for key in ("Shift+Tab", "Tab"):  # of the narrow page, which has all that the wide one has
+        for _ in range(90):
+            page.keyboard.press(key)
+            page.evaluate(REACHED)
+    assert [missed for missed in page.evaluate(MISSED) if "back-to-top" not in missed] == []
 
 
 def test_a_finger_asks(chromium, address):
