@@ -75,6 +75,7 @@ def test_a_sample_has_every_test_and_of_many_cases_three():
 
 
 @pytest.mark.slow
+@pytest.mark.full  # three processes for sixteen seconds; a group that is torn apart fails no lesson
 def test_a_group_stays_on_one_worker(tmp_path):
     folder = tmp_path / "tests"
     folder.mkdir()
