@@ -1,5 +1,6 @@
 """What holds for every test and notebook under test: a home of its own, no network, one thread a worker."""
 
+import gc
 import itertools
 import os
 import shutil
@@ -19,6 +20,7 @@ for name in ("COURSE_SEED", "COURSE_DEVICE", "MPLBACKEND"):
     os.environ.pop(name, None)
 
 TESTS = itertools.count()
+DRAWS = 5
 LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
 _connect = socket.socket.connect
 
@@ -85,6 +87,24 @@ class Tells:
 def pytest_unconfigure(config):
     socket.socket.connect = _connect
     shutil.rmtree(HOME, ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Ten thousand tests are made and kept: nothing is searched for garbage meanwhile, nor are they afterwards."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_itemcollected(item):
+    """Of what is drawn at random, by a `seed` of a test, `make test` looks at the first draws; the rest is `full`."""
+    seed = item.callspec.params.get("seed") if hasattr(item, "callspec") else None
+    if isinstance(seed, int) and seed >= DRAWS:
+        item.add_marker(pytest.mark.full)
 
 
 @pytest.hookimpl(trylast=True)  # after -m and -k have chosen theirs

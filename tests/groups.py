@@ -15,13 +15,16 @@ from course_lib.workshop.publish import measured
 # Driven in JupyterLab by `make test`: together they have every kind of cell that a student meets, which
 # browser/test_lessons_in_lab.py computes. The others are driven by `make test-all`.
 DRIVEN = ("01_rnn_bptt.ipynb", "02_lstm_gradient_flow.ipynb", "08_bert.ipynb")
+# Their pages are of one small site, which is built once.
+ANSWERING = {"test_alive.py", "test_alive_words.py", "test_inside_gpt.py"}
 IN_LAB = 100  # about the seconds of a lesson's tests in JupyterLab
 
 
 def group_of(node: str) -> str:
     """The group of a test, from its id ("tests/test_rnn.py::test_step[1]").
 
-    A test in JupyterLab that names a lesson, as its parameter or in its file's name, goes with that lesson's notebook.
+    A test in JupyterLab that names a lesson, as its parameter or in its file's name, goes with that lesson's notebook;
+    the pages at which models answer go together.
     """
     file = PurePath(node.partition("::")[0])
     if file.suffix == ".ipynb":
@@ -30,6 +33,8 @@ def group_of(node: str) -> str:
         for name in (lesson.notebook.removesuffix(".ipynb") for lesson in LESSONS):
             if name in node:
                 return f"lesson {name}"
+    if "browser" in file.parts and file.name in ANSWERING:
+        return (file.parent / "test_alive.py").as_posix()
     return file.as_posix()
 
 

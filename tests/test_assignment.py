@@ -164,13 +164,36 @@ def solutions():
     return found
 
 
+def points_of(graders):
+    """What nbgrader exports of each student."""
+    code, said = graders("export", "--to", "grades.csv")
+    assert code == 0, said
+    with open(graders.folder / "grades.csv") as file:
+        return {row["student_id"]: float(row["raw_score"] or 0) for row in csv.DictReader(file)}
+
+
 @pytest.mark.slow
 def test_nbgrader_releases_collects_grades_and_exports(graders):
+    """One submission and a file that is none; what hostile answers do, and the feedback, belong to `make test-all`."""
     released = (graders.folder / "release" / NAME / f"{NAME}.ipynb").read_text()
     assert "graded(" not in released and "HIDDEN" not in released and "check(my_step)" in released
+    part = dict(list(solutions().items())[:2]) | {"exercise-clip": CLIPS_NOTHING}
+    hand_in(graders, "ben", part)
+    hand_in(graders, "sam", b"this is no notebook")
+    code, said = graders("autograde", NAME)
+    assert code != 0 and "sam" in said, "what is no notebook is told, and the others are graded all the same"
+    assert points_of(graders)["ben"] == 2
+
+
+CLIPS_NOTHING = "def my_clip(grads, max_norm):\n    return grads"
+
+
+@pytest.mark.slow
+@pytest.mark.full  # a minute, most of it waiting for what never ends
+def test_nbgrader_grades_what_is_right_and_what_is_hostile_and_gives_feedback(graders):
     right = solutions()
     assert len(right) == 6
-    part = dict(list(right.items())[:2]) | {"exercise-clip": "def my_clip(grads, max_norm):\n    return grads"}
+    part = dict(list(right.items())[:2]) | {"exercise-clip": CLIPS_NOTHING}
     cells = list(right)
     hostile = right | {
         cells[0]: "while True:\n    pass",
@@ -182,15 +205,10 @@ def test_nbgrader_releases_collects_grades_and_exports(graders):
     hand_in(graders, "ada", right)
     hand_in(graders, "bob", part)
     hand_in(graders, "eve", hostile)
-    hand_in(graders, "sam", b"this is no notebook")
-    code, said = graders("autograde", NAME, "--Execute.timeout=20")
-    assert code != 0 and "sam" in said, "what is no notebook is told, and the others are graded all the same"
+    graders("autograde", NAME, "--Execute.timeout=20")
     code, said = graders("generate_feedback", NAME)
     assert (graders.folder / "feedback" / "ada" / NAME / f"{NAME}.html").exists(), said
-    code, said = graders("export", "--to", "grades.csv")
-    assert code == 0, said
-    with open(graders.folder / "grades.csv") as file:
-        points = {row["student_id"]: float(row["raw_score"] or 0) for row in csv.DictReader(file)}
+    points = points_of(graders)
     assert {name: points[name] for name in ("ada", "bob", "eve")} == {"ada": 6, "bob": 2, "eve": 1}
     for student in ("ada", "bob", "eve"):
         page = graders.folder / "feedback" / student / NAME / f"{NAME}.html"

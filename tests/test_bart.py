@@ -129,8 +129,9 @@ def test_a_cache_changes_nothing():
 
 @pytest.mark.slow
 def test_it_compiles_in_one_piece():
+    """It is read in one piece; what PyTorch makes of what it has read is PyTorch's business (test_compile.py)."""
     model, (source, _, target) = a_bart(), read(11)
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
     assert_close(compiled(source, None, target)[0], model(source, None, target)[0], atol=1e-10, rtol=0)
 
 

@@ -199,7 +199,7 @@ def test_small_texts_full_of_ties_are_learnt_and_read_as_by_hugging_face(seed, a
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # on a machine that others use
-@pytest.mark.parametrize("alphabet", ["bytes", "characters"])
+@pytest.mark.parametrize("alphabet", ["bytes", pytest.param("characters", marks=pytest.mark.full)])
 def test_the_plays_are_learnt_and_read_as_by_hugging_face(alphabet):
     train, test = plays.text("train"), plays.text("test")
     size = 1_000 + (256 if alphabet == "bytes" else len(set(train)) + 1)

@@ -62,11 +62,11 @@ def test_by_eye():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("style", ["full", "long"])
+@pytest.mark.parametrize("style", ["full", pytest.param("long", marks=pytest.mark.full)])
 def test_the_text_is_babels_own_in_every_language(style):
     for code in {*known_languages(), *NAMED}:
         language = Language(code, style, "latin")
-        for n in range(1, 9):
+        for n in (1, 2, 3, 8):  # a list of four is joined as one of eight
             babels = [format_date(day, style, language.locale) for day in DAYS[-n:]]
             assert language.write(DAYS[-n:]).text == format_list(babels, locale=language.locale), (code, n)
 

@@ -91,6 +91,7 @@ def taught(way, steps=500):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # two trainings; that the exercise refuses the bug is proved without them
 def test_the_planted_bug_learns_splendidly_and_writes_nothing():
     """The loss on new sequences falls as with the mended look; hardly a sequence is then written right."""
     loss, share = taught(broken_look)

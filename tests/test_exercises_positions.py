@@ -44,6 +44,7 @@ def nearest(batch, length, generator=None):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # two trainings, for what the model answer of an open question says
 @pytest.mark.parametrize(("n_heads", "least", "most"), [(8, 0.95, 1.0), (1, 0.0, 0.35)])
 def test_the_model_answer_linear_bias_finds_the_nearest_mark_far_beyond_its_training_and_only_with_a_slope(
     n_heads, least, most

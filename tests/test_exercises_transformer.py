@@ -179,6 +179,7 @@ def backwards(batch, generator):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # two trainings; that the mended one sees nothing ahead, and the broken one does, is told below
 @pytest.mark.parametrize(("decoder", "least", "most"), [(broken_decoder, 0.0, 0.85), (mended_decoder, 0.95, 1.0)])
 def test_the_planted_bug_trains_splendidly_and_writes_badly(decoder, least, most):
     """Of ten seeds each: the loss on new pairs is 0.00 for both; right when it writes itself 0.26 to 0.67, and 1.00."""
@@ -219,6 +220,7 @@ def test_the_lesson_asks_what_its_plan_lists():
 
 
 @pytest.mark.slow
+@pytest.mark.full  # three trainings, for what the model answer of an open question says
 def test_the_model_answer_a_wide_head_needs_the_root_or_a_smaller_and_slower_beginning():
     """At d_k = 512 the worst of ten seeds had 1.00 with the root, the best 0.13 without it."""
     assert trained(512, math.sqrt(512))["right"] >= 0.9

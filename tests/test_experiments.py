@@ -359,6 +359,7 @@ def copy(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # a dozen processes, each of which imports PyTorch; what a record lacks is told above
 def test_the_command_runs_what_is_missing_and_goes_on_after_a_stop(copy):
     run, path = copy
     out, err = run("7777").communicate()

@@ -80,6 +80,7 @@ def test_each_commit_begins_with_another_part():
 
 
 @pytest.mark.slow
+@pytest.mark.full  # it collects the tests of the browser twice, for what `make test-all` alone goes by
 def test_every_test_that_make_test_leaves_out_belongs_to_a_part():
     """Read as pytest collects them: lessons, pages and units together are all that has the mark `full`."""
 

@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
         ("tests/browser/test_lessons_in_lab.py::test_it_runs_to_its_end[03_seq2seq]", "lesson 03_seq2seq"),
         ("tests/browser/test_lab_01_rnn_bptt.py::test_the_lesson_runs_to_its_end", "lesson 01_rnn_bptt"),
         ("tests/browser/test_site.py::test_a_page_opens_whole[03_seq2seq]", "tests/browser/test_site.py"),
+        ("tests/browser/test_inside_gpt.py::test_a_finger_asks", "tests/browser/test_alive.py"),
         ("tests/test_notebooks.py::test_lesson[03_seq2seq-compared]", "tests/test_notebooks.py"),
     ],
 )
@@ -74,6 +75,7 @@ def test_a_sample_has_every_test_and_of_many_cases_three():
 
 
 @pytest.mark.slow
+@pytest.mark.full  # three processes for sixteen seconds; a group that is torn apart fails no lesson
 def test_a_group_stays_on_one_worker(tmp_path):
     folder = tmp_path / "tests"
     folder.mkdir()

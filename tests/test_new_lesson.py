@@ -140,6 +140,7 @@ def checked(course, files, chosen):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_lesson_98_is_begun_and_nobody_meets_it(course):
     run(course, "-m", "ruff", "check", "--quiet", ".")
     run(course, "-m", "ruff", "format", "--check", "--quiet", ".")

@@ -104,7 +104,7 @@ def largest_difference(out: Path, reference: Path, steps: int = STEPS) -> float:
         pytest.param("gpt", 2, "ddp", marks=pytest.mark.full),
         ("gpt", 2, "fsdp"),
         pytest.param("bert", 4, "fsdp", marks=pytest.mark.full),
-        ("vit", 4, "ddp"),
+        pytest.param("vit", 4, "ddp", marks=pytest.mark.full),
     ],
 )
 def test_any_number_of_processes_takes_the_same_steps(whole, model, n, parallel):
@@ -117,7 +117,7 @@ def test_any_number_of_processes_takes_the_same_steps(whole, model, n, parallel)
             torch.testing.assert_close(weight, theirs[name], atol=2e-4, rtol=0, msg=name)
 
 
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_a_run_that_was_asked_to_end_keeps_its_step_and_ends_bit_for_bit_as_if_it_had_not_been(whole, begun, n):
     reference, out = whole("gpt", n, "fsdp" if n > 1 else "ddp"), begun("gpt")
     how = asked("gpt", out, parallel="fsdp")
@@ -133,9 +133,8 @@ def test_a_run_that_was_asked_to_end_keeps_its_step_and_ends_bit_for_bit_as_if_i
     assert (out / "model.safetensors").read_bytes() == (reference / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize(
-    "kill", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, int(os.environ.get("KILLS", "2"))))]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("kill", range(int(os.environ.get("KILLS", "2"))))
 def test_a_killed_process_ends_the_rest_in_a_sentence_and_nothing_is_lost(whole, begun, kill):
     """KILLS=20 python -m pytest tests/test_scale_run.py -k killed: twenty times, each at a moment of its own."""
     out, moment = begun("gpt"), random.Random()
@@ -157,6 +156,7 @@ def test_a_killed_process_ends_the_rest_in_a_sentence_and_nothing_is_lost(whole,
     assert largest_difference(out, whole("gpt")) <= 1e-5
 
 
+@pytest.mark.full
 def test_a_full_disk_of_one_process_ends_all_and_what_was_there_is_whole(whole, tmp_path):
     """Two processes have shared the weights out; then one, who gathers them, has room again."""
     out = Path(shutil.copytree(whole("gpt", 2, "fsdp"), tmp_path / "run"))

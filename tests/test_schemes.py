@@ -173,7 +173,9 @@ def trained(model, loss, steps=60, lr=5e-3):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [*TOLD, "window", "groups"])
+@pytest.mark.parametrize(
+    "scheme", [*TOLD, *(pytest.param(one, marks=pytest.mark.full) for one in ("window", "groups"))]
+)
 def test_a_transformer_learns_with_each_and_its_attention_is_attend(scheme):
     torch.manual_seed(0)
     model = Transformer(12, 12, 32, 4, n_layers=2, d_ff=64, pre_norm=True, **SCHEMES[scheme](4))
@@ -191,7 +193,9 @@ def test_a_transformer_learns_with_each_and_its_attention_is_attend(scheme):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [*TOLD, "window", "groups"])
+@pytest.mark.parametrize(
+    "scheme", [*TOLD, *(pytest.param(one, marks=pytest.mark.full) for one in ("window", "groups"))]
+)
 def test_a_gpt_learns_with_each_and_its_attention_is_attend(scheme):
     torch.manual_seed(0)
     model = GPT(GPTConfig(12, 24, 32, 4, 2), **SCHEMES[scheme](4))

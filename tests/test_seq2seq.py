@@ -275,7 +275,11 @@ def test_nothing_but_empty_sentences_is_a_batch_too():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
-    [{}, {"attention": "additive", "bidirectional": True}, {"attention": "dot", "cell": "gru", "input_feeding": True}],
+    [
+        pytest.param({}, marks=pytest.mark.full),
+        pytest.param({"attention": "additive", "bidirectional": True}, marks=pytest.mark.full),
+        {"attention": "dot", "cell": "gru", "input_feeding": True},
+    ],
     ids=str,
 )
 def test_learns_a_few_pairs_by_heart_and_translates_them(kind):

@@ -79,14 +79,15 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """A site of two lessons."""
+    """A site of three lessons, the last with a laboratory."""
     folder = tmp_path_factory.mktemp("site")
     nbformat.write(lesson(), folder / "01_a.ipynb")
+    nbformat.write(with_laboratory(jupyter={"source_hidden": True}), folder / "03_b.ipynb")
     nbformat.write(new_notebook(cells=[markdown("# The course\n\nEnds.")]), folder / "02_the_end.ipynb")
     before = (folder / "01_a.ipynb").read_bytes()
     assert site.build(sorted(folder.glob("*.ipynb")), folder / "html") == []
     assert (folder / "01_a.ipynb").read_bytes() == before
-    assert sorted(path.name for path in folder.iterdir()) == ["01_a.ipynb", "02_the_end.ipynb", "html"]
+    assert sorted(path.name for path in folder.iterdir()) == ["01_a.ipynb", "02_the_end.ipynb", "03_b.ipynb", "html"]
     return folder / "html"
 
 
@@ -194,22 +195,19 @@ def with_laboratory(**metadata):
     )
 
 
-def test_a_laboratory_is_a_section_of_its_page(tmp_path):
-    nbformat.write(with_laboratory(jupyter={"source_hidden": True}), tmp_path / "01_a.ipynb")
-    nbformat.write(new_notebook(cells=[markdown("# The course\n\nEnds.")]), tmp_path / "02_the_end.ipynb")
-    assert site.build(sorted(tmp_path.glob("*.ipynb")), tmp_path / "html") == []
-    text = (tmp_path / "html" / "01_a.html").read_text(encoding="utf-8")
+def test_a_laboratory_is_a_section_of_its_page(built):
+    text = (built / "03_b.html").read_text(encoding="utf-8")
     article = text[text.index("<article") : text.index("</article")]
     headings = re.findall(r"<h(\d)>(.*?)<a", article)
     assert headings == [
-        ("1", "01 · Crossing lines"), ("2", "A formula"), ("2", "Laboratory"),
+        ("1", "03 · B"), ("2", "A formula"), ("2", "Laboratory"),
         ("3", "A trial"), ("4", "Its parts"), ("3", "Another trial"),
     ]  # fmt: skip
     assert "# no heading" in Page(article).text
     folds = [Page(part) for part in re.findall(r"<details.*?</details>", article, re.DOTALL)]
     assert any("lay_out()" in fold.text for fold in folds)
     assert not any("laid out" in fold.text for fold in folds) and "laid out" in Page(article).text
-    first = Page((tmp_path / "html" / "index.html").read_text(encoding="utf-8"))
+    first = Page((built / "index.html").read_text(encoding="utf-8"))
     assert "Laboratory" not in first.text
 
 

@@ -189,11 +189,12 @@ def test_its_maps_are_heard():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("gated", [pytest.param(False, marks=pytest.mark.full), True])
 def test_it_compiles_in_one_piece(gated):
+    """It is read in one piece; what PyTorch makes of what it has read is PyTorch's business (test_compile.py)."""
     model = a_t5(gated=gated, tied=not gated)
     given = read(11)
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
     assert_close(compiled(given[0], None, given[2])[0], model(given[0], None, given[2])[0], atol=1e-10, rtol=0)
 
 

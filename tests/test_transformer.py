@@ -267,7 +267,9 @@ def test_nothing_but_empty_sentences_is_translated_to_something_finite():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [{}, {"pre_norm": True, "shared": True}], ids=["post", "pre"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param({}, marks=pytest.mark.full), {"pre_norm": True, "shared": True}], ids=["post", "pre"]
+)
 def test_learns_a_few_pairs_by_heart_and_translates_them(kind):
     pairs = [
         ([4, 5, 6], [9, 8, 7]),

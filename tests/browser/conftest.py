@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import nbformat
 import pytest
+from nbformat.v4 import new_markdown_cell, new_notebook
 
-from .lab import PATIENCE, lab_of
+from .lab import PATIENCE, ROOT, lab_of
 
 HERE = Path(__file__).parent
+NOTEBOOKS = ROOT / "notebooks"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--no-sandbox",
@@ -73,6 +76,27 @@ def chromium():
 def lab(request):
     """JupyterLab as `make lab` starts it; one for each worker."""
     return lab_of(request.config)
+
+
+@pytest.fixture(scope="session")
+def answering(tmp_path_factory):
+    """The folder of a site with the lessons' controls at which a model answers, and little else.
+
+    groups.py keeps the files of tests that use it on one worker, so that it is built once.
+    """
+    from course_lib.workshop.publish import alive, site  # not before the settings of ../conftest.py
+
+    folder, wanted = tmp_path_factory.mktemp("answering"), {}
+    for table in (alive.LIVE, alive.DRAWN, alive.SAID):
+        for name, cells in table.items():
+            wanted.setdefault(name, set()).update(cells)
+    for name, cells in wanted.items():
+        whole = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+        title = new_markdown_cell(f"# {name[:2]} · A lesson\n\nWhat?")
+        kept = [title, *(one for one in whole.cells if one.id in cells)]
+        nbformat.write(new_notebook(cells=kept, metadata=whole.metadata), folder / f"{name}.ipynb")
+    assert site.build(sorted(folder.glob("*.ipynb")), folder / "html") == []
+    return folder / "html"
 
 
 @pytest.fixture

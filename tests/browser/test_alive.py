@@ -5,18 +5,15 @@ import random
 import re
 from copy import deepcopy
 
-import nbformat
 import pytest
 import torch
-from nbformat.v4 import new_markdown_cell, new_notebook
 
 from course_lib.data import plays
 from course_lib.language.generate import generate, next_probs
 from course_lib.recurrent.rnn import rnn_step
 from course_lib.show.record import capture
 from course_lib.vision.rollout import rollout
-from course_lib.workshop.publish import alive, site
-from course_lib.workshop.publish.measured import NOTEBOOKS
+from course_lib.workshop.publish import alive
 from course_lib.workshop.recipes import stored
 from course_lib.workshop.recipes.glyphs import base_letters, lettered
 
@@ -41,11 +38,11 @@ ODD = [
 ]  # fmt: skip
 
 
-def inputs():
-    """Fifty texts: what is odd, passages of plays from one character to more than a model can read, any code points."""
+def inputs(lengths):
+    """Texts: what is odd, passages of plays from one character to more than a model can read, any code points."""
     draws, text = random.Random(0), plays.text("test")
     found = list(ODD)
-    for length in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 2000):
+    for length in lengths:
         start = draws.randrange(len(text) - length)
         found.append(text[start : start + length])
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
@@ -53,18 +50,8 @@ def inputs():
 
 
 @pytest.fixture(scope="module")
-def lessons(tmp_path_factory):
-    """The folder of a site with the lessons' controls at which a model answers, and little else."""
-    folder = tmp_path_factory.mktemp("alive")
-    for name, cell in (PLACES | DRAWN).values():
-        whole = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
-        cells = [
-            new_markdown_cell(f"# {name[:2]} · A lesson\n\nWhat?"),
-            *(one for one in whole.cells if one.id == cell),
-        ]
-        nbformat.write(new_notebook(cells=cells, metadata=whole.metadata), folder / f"{name}.ipynb")
-    assert site.build(sorted(folder.glob("*.ipynb")), folder / "html") == []
-    return folder / "html"
+def lessons(answering):
+    return answering
 
 
 @pytest.fixture
@@ -101,17 +88,17 @@ def ids_of(answer):
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_fifty_texts_are_cut_and_read_as_the_library_does(page, name):
-    """Logits within 1e-3, in all texts in which they are a number that float32 can tell.
+def test_texts_are_cut_and_read_as_the_library_does(page, name):
+    """Logits within 1e-3, in all texts in which they are a number that float32 can tell; some lengths stand for more.
 
     The character network is chaotic on a few texts that are unlike any play: what it rounds off grows from step to
     step, and the library's own float32 and float64 part there. Each single step is compared there, from the state
     that the page had.
     """
     page.show(name)
-    (model, tokenizer), texts, chaotic = halved(name), inputs(), []
+    (model, tokenizer), texts, chaotic = halved(name), inputs((1, 8, 55, 233, 2000)), []
     precise = deepcopy(model).double()
-    assert len(texts) == len({*texts}) == 50
+    assert len(texts) == len({*texts})
     for text in texts:
         answer = page.evaluate(ASK, [name, text, {}, 0])
         wanted = tokenizer.encode(text or "\n").tolist()[-getattr(model, "max_len", 10_000) :]
@@ -289,7 +276,7 @@ def test_a_newer_text_ends_what_is_being_written(page):
     page.wait_for_function("document.querySelector('.alive .tokens').innerText.startsWith('Enter')")
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", [pytest.param("plays_rnn", marks=pytest.mark.full), "plays_gpt"])
 def test_nothing_of_it_is_hard_to_see_or_to_reach(page, name):
     page.show(name)
     wake(page)
@@ -298,16 +285,15 @@ def test_nothing_of_it_is_hard_to_see_or_to_reach(page, name):
         for theme in ("dark", "light"):
             page.emulate_media(color_scheme=theme)
             assert page.evaluate(MEASURE) == [], (width, theme)
-        page.evaluate("document.querySelectorAll('[data-reached]').forEach(one => delete one.dataset.reached)")
-        for _ in range(60):
-            page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement === document.body"):
-                break
-            assert page.evaluate(REACHED) or page.evaluate("document.activeElement.type") == "radio"
-        for _ in range(60):
-            page.keyboard.press("Shift+Tab")
-            page.evaluate(REACHED)
-        assert [missed for missed in page.evaluate(MISSED) if "back-to-top" not in missed] == [], width
+    for _ in range(60):  # of the narrow page, which has all that the wide one has
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break
+        assert page.evaluate(REACHED) or page.evaluate("document.activeElement.type") == "radio"
+    for _ in range(60):
+        page.keyboard.press("Shift+Tab")
+        page.evaluate(REACHED)
+    assert [missed for missed in page.evaluate(MISSED) if "back-to-top" not in missed] == []
 
 
 def test_a_finger_wakes_it_and_lets_it_write(chromium, lessons):

@@ -1,5 +1,7 @@
 """Attention views in a browser: drawn, whole and moving, in an exported page and in a live notebook, offline."""
 
+from functools import cache
+
 import nbformat
 import pytest
 import torch
@@ -69,15 +71,26 @@ def make(kind, tokens=WORDS):
 
 
 def export(view, folder, theme="light"):
-    """The view as the output of a cell, exported to HTML by nbconvert; what nbconvert itself would load is left out."""
+    """The address of a page in `folder` with the view as the output of a cell."""
+    file = folder / "page.html"
+    file.write_text(exported(view, theme), encoding="utf-8")
+    return file.as_uri()
+
+
+@cache
+def viewed(kind, unruly=False):
+    return make(kind, UNRULY if unruly else WORDS)
+
+
+@cache
+def exported(view, theme):
+    """The page as nbconvert writes it; what nbconvert itself would load is left out."""
     from nbconvert import HTMLExporter
 
     elsewhere = ["mathjax_url", "require_js_url", "jquery_url", "widget_renderer_url", "mermaid_js_url"]
     exporter = HTMLExporter(theme=theme, **dict.fromkeys(elsewhere, "data:text/javascript,"))
     body, _ = exporter.from_notebook_node(stored(view))
-    file = folder / "page.html"
-    file.write_text(body, encoding="utf-8")
-    return file.as_uri()
+    return body
 
 
 def stored(*views, sources=("",)):
@@ -114,7 +127,7 @@ def kind(request):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_an_exported_page_draws_it_whole(page_from_disk, tmp_path, kind, theme):
-    page_from_disk.goto(export(make(kind), tmp_path, theme))
+    page_from_disk.goto(export(viewed(kind), tmp_path, theme))
     seen = whole(frame_of(page_from_disk))
     assert seen["lines"] > 100
     assert kind == "model" or [token for token in seen["tokens"] if token in WORDS] == WORDS + WORDS
@@ -127,7 +140,7 @@ def test_an_exported_page_draws_it_whole(page_from_disk, tmp_path, kind, theme):
 
 def test_a_frame_is_white_in_a_dark_page(page_from_disk, tmp_path, kind):
     page_from_disk.emulate_media(color_scheme="dark")
-    page_from_disk.goto(export(make(kind), tmp_path, "dark"))
+    page_from_disk.goto(export(viewed(kind), tmp_path, "dark"))
     colours = frame_of(page_from_disk).evaluate(
         "[getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(document.body).color]"
     )
@@ -136,14 +149,14 @@ def test_a_frame_is_white_in_a_dark_page(page_from_disk, tmp_path, kind):
 
 def test_a_narrow_page_shows_it_smaller_not_cut(page_from_disk, tmp_path, kind):
     page_from_disk.set_viewport_size({"width": 420, "height": 700})
-    page_from_disk.goto(export(make(kind, UNRULY), tmp_path))
+    page_from_disk.goto(export(viewed(kind, True), tmp_path))
     whole(frame_of(page_from_disk))
 
 
 def test_it_fits_its_frame_before_any_event_tells_of_a_new_size(page_from_disk, tmp_path, kind):
     """A frame out of sight, or on a busy machine, is told of its size late or never: the layout must not wait."""
     page_from_disk.add_init_script("addEventListener('resize', event => event.stopImmediatePropagation())")
-    page_from_disk.goto(export(make(kind), tmp_path))
+    page_from_disk.goto(export(viewed(kind), tmp_path))
     frame = frame_of(page_from_disk)
     page_from_disk.set_viewport_size({"width": 420, "height": 700})
     whole(frame)
@@ -151,7 +164,7 @@ def test_it_fits_its_frame_before_any_event_tells_of_a_new_size(page_from_disk, 
 
 def test_it_is_whole_when_it_was_drawn_in_a_closed_fold(page_from_disk, tmp_path, kind):
     page_from_disk.set_viewport_size({"width": 420, "height": 700})
-    address = export(make(kind, UNRULY), tmp_path)
+    address = export(viewed(kind, True), tmp_path)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     page = page.replace("<figure", "<details><summary>More</summary><figure").replace(
         "</figure>", "</figure></details>"
@@ -167,7 +180,7 @@ def test_it_is_whole_when_it_was_drawn_in_a_closed_fold(page_from_disk, tmp_path
 def test_unruly_tokens_are_read_not_run(page_from_disk, tmp_path, kind):
     dialogs = []
     page_from_disk.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    page_from_disk.goto(export(make(kind, UNRULY), tmp_path))
+    page_from_disk.goto(export(viewed(kind, True), tmp_path))
     frame = frame_of(page_from_disk)
     if kind == "model":
         frame.locator("[role=button]").last.click()
@@ -184,7 +197,7 @@ def opacities(frame):
 
 
 def test_the_head_view_follows_the_pointer_the_squares_and_the_menu(page_from_disk, tmp_path):
-    page_from_disk.goto(export(make("head"), tmp_path))
+    page_from_disk.goto(export(viewed("head"), tmp_path))
     frame = frame_of(page_from_disk)
     before = frame.evaluate(SEEN)["lines"]
     assert HEADS * len(WORDS) < before
@@ -205,7 +218,7 @@ def test_the_head_view_follows_the_pointer_the_squares_and_the_menu(page_from_di
 
 
 def test_the_model_view_opens_the_head_that_is_clicked(page_from_disk, tmp_path):
-    page_from_disk.goto(export(make("model"), tmp_path))
+    page_from_disk.goto(export(viewed("model"), tmp_path))
     frame = frame_of(page_from_disk)
     for layer in range(LAYERS):
         for head in range(HEADS):
@@ -216,7 +229,7 @@ def test_the_model_view_opens_the_head_that_is_clicked(page_from_disk, tmp_path)
 
 
 def test_every_part_is_reached_by_keyboard(page_from_disk, tmp_path, kind):
-    page_from_disk.goto(export(make(kind), tmp_path))
+    page_from_disk.goto(export(viewed(kind), tmp_path))
     frame = frame_of(page_from_disk)
     reached = []
     for _ in range(60):
@@ -231,7 +244,7 @@ def test_every_part_is_reached_by_keyboard(page_from_disk, tmp_path, kind):
 
 
 def test_the_frame_can_ask_for_nothing(page_from_disk, tmp_path, console_errors):
-    page_from_disk.goto(export(make("head"), tmp_path))
+    page_from_disk.goto(export(viewed("head"), tmp_path))
     frame = frame_of(page_from_disk)
     answer = "fetch('data:text/plain,x').then(() => 'sent', () => 'refused')"
     assert frame.evaluate(answer) == "refused"
@@ -241,7 +254,7 @@ def test_the_frame_can_ask_for_nothing(page_from_disk, tmp_path, console_errors)
 
 
 def test_a_browser_that_cannot_unpack_it_says_so(page_from_disk, tmp_path):
-    page_from_disk.goto(export(make("head"), tmp_path))
+    page_from_disk.goto(export(viewed("head"), tmp_path))
     frame = page_from_disk.locator("iframe")
     frame.evaluate("frame => { frame.srcdoc = frame.srcdoc.replace('DecompressionStream', 'NotThere') }")
     page_from_disk.frame_locator("iframe").get_by_text("The picture says the same").wait_for()
@@ -250,6 +263,7 @@ def test_a_browser_that_cannot_unpack_it_says_so(page_from_disk, tmp_path):
 # --- in JupyterLab
 
 
+@pytest.mark.full  # test_lessons_in_lab.py sees that a stored view of a lesson moves where a kernel runs
 def test_a_live_notebook_draws_them_and_a_stored_one_shows_the_pictures(page_offline, lab):
     """Opened as somebody else's, a notebook shows the pictures and keeps the frames back; run, it shows both."""
     views, path = [make(kind) for kind in KINDS], lab.folder / "views.ipynb"

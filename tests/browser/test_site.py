@@ -1,6 +1,7 @@
 """The pages as a reader opens them: from disk, with no network; searched, leafed through, in light and dark."""
 
 import io
+import re
 
 import nbformat
 import pytest
@@ -14,7 +15,7 @@ from course_lib.workshop.exercises import find_quiz
 from course_lib.workshop.publish import frames, front, site
 from course_lib.workshop.publish.measured import written
 
-from .conftest import patient
+from .conftest import many_pages
 from .student import bare
 from .test_accessibility import MEASURE, MISSED, REACHED
 
@@ -44,9 +45,10 @@ def page(pages, page_from_disk):
     return page_from_disk
 
 
-def shown(page):
-    """The name of the page that stands open."""
-    return page.url.rpartition("/")[2].partition(".html")[0]
+def leads_to(file, name):
+    """The name of the page that the link of this class on a page leads to; None where there is none."""
+    found = re.search(rf'<a class="{name}" href="([^"]+)\.html"', file.read_text(encoding="utf-8"))
+    return found and found[1]
 
 
 def follow(page, link):
@@ -72,8 +74,8 @@ def test_a_page_opens_whole_and_nothing_on_it_is_hard_to_see_or_to_reach(pages, 
 
 
 @pytest.mark.parametrize(("name", "width"), [
-    ("index", 1440), ("index", 400), (LESSONS[-1].stem, 1440),
-    pytest.param(LESSONS[-1].stem, 400, marks=pytest.mark.full),
+    ("index", 400), (LESSONS[-1].stem, 1440),
+    pytest.param("index", 1440, marks=pytest.mark.full), pytest.param(LESSONS[-1].stem, 400, marks=pytest.mark.full),
 ])  # fmt: skip
 def test_the_tab_key_reaches_every_control_and_shows_where_it_is(page, name, width):
     page.set_viewport_size({"width": width, "height": 900})
@@ -103,11 +105,18 @@ def test_the_side_bar_opens_and_closes_by_keys(page):
     search.wait_for(state="hidden")
 
 
-def test_a_lesson_has_formulas_figures_and_claims(page):
-    page.show("01_rnn_bptt")
-    assert len(page.evaluate(DRAWN)) >= 20
-    assert page.locator("article img").count() >= 10
-    assert page.get_by_text("Claim:").count() >= 10
+@pytest.fixture(scope="module")
+def first_lesson(pages, chromium):
+    """The page of lesson 01, opened once for what is done on it."""
+    with many_pages(chromium) as page:
+        page.goto((pages / "01_rnn_bptt.html").as_uri())
+        yield page
+
+
+def test_a_lesson_has_formulas_figures_and_claims(first_lesson):
+    assert len(first_lesson.evaluate(DRAWN)) >= 20
+    assert first_lesson.locator("article img").count() >= 10
+    assert first_lesson.get_by_text("Claim:").count() >= 10
 
 
 def test_every_claim_is_on_one_page_and_leads_to_its_place(page, console_errors):
@@ -121,8 +130,8 @@ def test_every_claim_is_on_one_page_and_leads_to_its_place(page, console_errors)
     assert console_errors == []
 
 
-def test_a_question_is_answered_by_keys_and_gives_its_reasons(page, console_errors):
-    page.show("01_rnn_bptt")
+def test_a_question_is_answered_by_keys_and_gives_its_reasons(first_lesson):
+    page = first_lesson
     question = page.locator("form.quiz").first
     key = question.get_attribute("data-key")
     right, reasons = find_quiz(key).correct, [reason for _, reason in find_quiz(key).options]
@@ -138,7 +147,7 @@ def test_a_question_is_answered_by_keys_and_gives_its_reasons(page, console_erro
         assert ("Right." if n == right else "Not this one.") in verdict.inner_text()
         assert bare(reason) in bare(verdict.inner_text())
     assert page.get_by_text("Run this cell to answer.").and_(page.locator(":visible")).count() == 0
-    assert console_errors == []
+    assert page.complaints() == []
 
 
 def test_search_finds_a_word_and_leads_to_its_page(page, console_errors):
@@ -160,24 +169,18 @@ def test_search_for_what_is_nowhere_says_so(page):
     page.get_by_text("did not match any documents").wait_for()
 
 
-def test_next_leads_through_all_lessons_and_previous_back(pages, chromium):
-    """Without scripts, so that no formula is drawn on the way."""
-    context = patient(chromium, java_script_enabled=False)
-    page = context.new_page()
-    page.goto((pages / "index.html").as_uri())
-    way = []
-    while page.locator("a.next-page").count():
-        follow(page, "a.next-page")
-        way.append(shown(page))
+def test_next_leads_through_all_lessons_and_previous_back(pages):
+    """As the links of the files say; a test below clicks one of them."""
+    at, way = "index", []
+    while following := leads_to(pages / f"{at}.html", "next-page"):
+        assert leads_to(pages / f"{following}.html", "prev-page") == at
+        way.append(at := following)
     assert way == [*(path.stem for path in LESSONS), *front.AROUND]
-    for _ in way:
-        follow(page, "a.prev-page")
-    assert shown(page) == "index"
-    context.close()
+    assert leads_to(pages / "index.html", "prev-page") is None
 
 
-def test_folded_code_opens_by_keys_and_shows_where_they_are(page):
-    page.show("01_rnn_bptt")
+def test_folded_code_opens_by_keys_and_shows_where_they_are(first_lesson):
+    page = first_lesson
     fold = page.locator("article details.hide").first
     assert not fold.locator(".cell_input").is_visible()
     fold.locator("summary").focus()

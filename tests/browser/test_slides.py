@@ -198,6 +198,7 @@ def test_the_laboratory_is_looked_at_too(page_from_disk, console_errors, tmp_pat
     assert console_errors == []
 
 
+@pytest.mark.full  # three Chromiums; that paper is laid out as the stage is, is told below
 def test_printing_gives_a_page_for_each_slide(tmp_path):
     later = new_markdown_cell("Later.", metadata=typed("fragment"))
     decks_of(tmp_path, next=[*code(LISTING), later], laboratory=words("Go."), far=words("Far."), off=words("Off."))
