@@ -234,6 +234,13 @@ def test_the_model_answer_a_smaller_start_and_slower_steps_are_the_root_itself()
     torch.testing.assert_close(torch.tensor(without), torch.tensor(with_root), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("steps", [1, 20, 21])
+def test_however_short_a_training_is_it_says_how_far_the_scores_spread_before_it_and_later(steps):
+    found = trained(64, 8, steps=steps)
+    before, later = found["spread"]
+    assert before != later and len(found["losses"]) == steps
+
+
 # What is built of it ------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ def spoiled(source):
         ("STEPS = 1_700   # change it", "STEPS = 1   # change it"),
         ("MY_STEPS = 40", "MY_STEPS = 1"),
         ("STEPS, RATE = 400, 8e-3", "STEPS, RATE = 1, 8e-3"),
+        ("MY_STEPS, MY_RATE, MY_BATCH = 300, 5e-3, 24", "MY_STEPS, MY_RATE, MY_BATCH = 1, 5e-3, 24"),
         ("STEPS = recipe.STEPS  # 250", "STEPS = 1  # 250"),
         ("fit(model, batches, loss, steps=300,\n    lr=0.1)", "fit(model, batches, loss, steps=1,\n    lr=0.1)"),
         ("fit(model, steps=STEPS)", "fit(model, steps=STEPS)"),
@@ -42,15 +43,9 @@ def test_every_number_of_steps_becomes_one(source, expected):
     assert spoiled(source) == expected
 
 
-# Two of the three trainings in 06's core stand outside the notebook: their steps cannot be changed there.
-NOT_YET = {"06"}
-WANTING = pytest.mark.xfail(reason="the lesson does not say so yet")  # strict: who mends it has to take the mark away
-LESSONS = [pytest.param(path, marks=WANTING) if path.name[:2] in NOT_YET else path for path in numbers.written()[1:]]
-
-
 @pytest.mark.full
 @pytest.mark.slow
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", numbers.written()[1:], ids=lambda path: path.stem)
 def test_a_lesson_that_has_not_learned_says_so(path, tmp_path):
     core = []
     for cell in nbformat.read(path, 4).cells:

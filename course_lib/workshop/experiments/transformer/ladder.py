@@ -99,7 +99,7 @@ EVERY = 30  # steps from look to look
 
 
 @experiment(each(build=[*RUNGS, *TAKEN_OUT]))
-def ladder(seed, build):
+def ladder(seed, build, steps=300, lr=1e-2, batch=32):
     """Share of right answers to three kinds of question, on the way and after 300 steps, of a stack with some parts."""
     model = Stack(**(RUNGS | TAKEN_OUT)[build])
     asked = three_questions(300, 24, torch.Generator().manual_seed(99))
@@ -109,12 +109,12 @@ def ladder(seed, build):
             right = (model(asked[0]).argmax(-1) == asked[1])[asked[1] != NOT_ASKED]
         return right.float().mean().item()
 
-    def loss_of(model, batch):
-        return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten(), ignore_index=NOT_ASKED)
+    def loss_of(model, rows):
+        return F.cross_entropy(model(rows[0]).flatten(0, 1), rows[1].flatten(), ignore_index=NOT_ASKED)
 
     drawn = torch.Generator().manual_seed(seed)
-    batches_of = iter(partial(three_questions, 32, 24, drawn), None)  # without end
-    run = fit(model, batches_of, loss_of, steps=300, lr=1e-2, schedule=partial(cosine, warmup=30), device=CPU,
+    batches_of = iter(partial(three_questions, batch, 24, drawn), None)  # without end
+    run = fit(model, batches_of, loss_of, steps=steps, lr=lr, schedule=partial(cosine, warmup=30), device=CPU,
               progress=False, watch=watch, watch_every=EVERY)  # fmt: skip
     right = (model(asked[0]).argmax(-1) == asked[1]).double()
     of_kind = [right[(asked[2] == kind) & (asked[1] != NOT_ASKED)].mean() for kind in range(len(KINDS))]
@@ -153,11 +153,11 @@ class OneHead(nn.Module):
         return self.answer(x + torch.softmax(self.scores(ids), dim=-1) @ (x @ self.w_v))
 
 
-def trained(d_k, divide, start=1.0, slow=1.0, seed=0, steps=300, lr=5e-3):
+def trained(d_k, divide, start=1.0, slow=1.0, seed=0, steps=300, lr=5e-3, batch=24):
     """Train one head to name the symbol three places back; W_q learns `slow` times as fast as everything else.
 
-    -> the share of right answers at the end, the loss at each step, and how far its scores are spread at first and
-    after 20 steps (their standard deviation).
+    -> the share of right answers at the end, the loss at each step, and how far its scores are spread (their standard
+    deviation) before training and after 20 steps, or at the end if there are fewer.
     """
     torch.manual_seed(seed)
     model = OneHead(d_k, divide, start)
@@ -166,7 +166,7 @@ def trained(d_k, divide, start=1.0, slow=1.0, seed=0, steps=300, lr=5e-3):
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: cosine(step, steps, 30))
     asked, answers = distance(300, 16, generator=torch.Generator().manual_seed(99))
     losses, spread = [], []
-    for step, (ids, right) in zip(range(steps), endless(distance, 24, 16, 16, seed=seed), strict=False):
+    for step, (ids, right) in zip(range(steps), endless(distance, batch, 16, 16, seed=seed), strict=False):
         if step in (0, 20):
             spread.append(model.scores(asked).std().item())
         loss = F.cross_entropy(model(ids).mT, right, ignore_index=NOT_ASKED)
@@ -175,6 +175,8 @@ def trained(d_k, divide, start=1.0, slow=1.0, seed=0, steps=300, lr=5e-3):
         optimiser.step()
         schedule.step()
         losses.append(loss.item())
+    if steps <= 20:
+        spread.append(model.scores(asked).std().item())
     with torch.no_grad():
         share = (model(asked).argmax(-1) == answers)[answers != NOT_ASKED].double().mean().item()
     return {"right": share, "losses": losses, "spread": spread}
