@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from smoke import experiments_of, parts, same, smoke
-from torch import nn
 from torch.testing import assert_close
 
 from course_lib.attention.positions import rotate
@@ -163,13 +162,6 @@ def test_a_window_of_64_looks_no_farther_than_a_segment(tiny):
     assert mean(found) == pytest.approx(mean(experiments.read_so(model)["bits"][NEAR]))
 
 
-def test_who_remembers_all_reads_as_in_one_piece(tiny):
-    """bits_each: with room for the whole row a memory is one long read."""
-    model = reader()
-    found = experiments.bits_each(experiments.reading_as(model, LENGTH), 64)
-    assert_close(found, by_hand(experiments.reading_as(model, 0), LENGTH)[:, 128:], rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.slow
 def test_how_it_was_trained_does_not_change_how_it_reads(tiny):
     """read_so: memory and window are told, and the model's own do not count; the model stays as it was."""
@@ -195,14 +187,6 @@ def test_ways_to_read_by_hand(tiny):
         for block in model.blocks:
             block.attention.turn = turn
         assert mean(found[name]) == pytest.approx(mean(by_hand(model, segment)[:, 128:]), rel=1e-5)
-
-
-def test_only_test_plays_are_judged(tiny, monkeypatch):
-    """read_so: no letter of another split."""
-    read, characters, model = [], recipe.characters, reader()
-    monkeypatch.setattr(recipe, "characters", lambda split: (read.append(split), characters(split))[1])
-    experiments.read_so(model)
-    assert {*read} == {"test"}
 
 
 @pytest.mark.slow
@@ -290,72 +274,31 @@ def test_the_memory_is_dropped_in_about_half():
 
 def test_more_rounds_change_only_the_reading(tiny, monkeypatch):
     """more_rounds: one training with one round; the same weights are asked with 1, 2, 4 and 8."""
-    made, read = [], []
-    key_reader, right_keys = recipe.key_reader, recipe.right_keys
-    rounds = lambda model: [block.attention.n_rounds for block in model.blocks]  # noqa: E731
-
-    def trained(seed, kind):
-        model = key_reader(seed, kind)
-        made.append((seed, kind, rounds(model), parts(model)))
-        return model
+    read, right_keys = [], recipe.right_keys
 
     def asked(model, n):
-        read.append((rounds(model), n, parts(model), right_keys(model, n)))
+        read.append(([block.attention.n_rounds for block in model.blocks], n, parts(model), right_keys(model, n)))
         return read[-1][-1]
 
-    monkeypatch.setattr(recipe, "key_reader", trained)
     monkeypatch.setattr(recipe, "right_keys", asked)
     found = controls.more_rounds(3)
-    [(seed, kind, begun, weights)], [(_, how)] = made, tiny
-    assert (seed, kind, begun, how["steps"]) == (3, "buckets, 1 round", [1, 1], recipe.KEY_STEPS)
-    assert [(one[0], one[1]) for one in read] == [([n, n], 16) for n in (1, 2, 4, 8)]
-    assert all(same(one[2], weights) for one in read)
+    [(model, _)] = tiny
+    assert [one[:2] for one in read] == [([n, n], 16) for n in (1, 2, 4, 8)]
+    assert all(same(one[2], parts(model)) for one in read)
     assert [*found["right"].values()] == [one[3] for one in read]
 
 
-class Says(nn.Module):
-    """Names at each key the value that `choose` picks from the row's values in the order of its questions."""
-
-    def __init__(self, choose):
-        super().__init__()
-        self.choose = choose
-
-    def forward(self, x):
-        said = torch.zeros(x.shape[:2], dtype=torch.int64)
-        for row, (keys, values) in enumerate(zip(*x.unbind(dim=-1), strict=True)):
-            asked = [place for place in range(len(keys)) if keys[place] > 0 and values[place] == 0]
-            told = {int(key): int(value) for key, value in zip(keys, values, strict=True) if value > 0}
-            answers = [told[int(keys[place])] for place in asked]
-            for n, place in enumerate(asked):
-                said[row, place] = self.choose(answers, n)
-        return F.one_hot(said, recipe.SYMBOLS + 1).float()
-
-
-@pytest.mark.parametrize(
-    ("choose", "in_the_row"),
-    [
-        (lambda row, n: row[n], 1),
-        (lambda row, n: row[n - 1], 1),  # the answer to another question
-        (lambda row, n: 1, None),
-        (lambda row, n: row[n] if n % 2 else 0, 0.5),  # 0 is nobody's value
-        (lambda row, n: 0, 0),
-    ],
-)
-def test_answers_of_the_same_row_by_hand(tiny, monkeypatch, choose, in_the_row):
-    """in_the_row: what is right, and what is a value of the row at all, one question after the other."""
-    model, made, kind = Says(choose), [], "window, 1 global"
-    monkeypatch.setattr(recipe, "key_reader", lambda seed, kind: (made.append((seed, kind)), model)[1])
-    found = controls.in_the_row(3, kind=kind)
-    x, y = key_values(8, 16, recipe.HALF, recipe.SYMBOLS, torch.Generator().manual_seed(10_000))
-    right, known = [], []
-    for answers in (row[row > 0].tolist() for row in y):
-        assert len(answers) == 16
-        right += [choose(answers, n) == answers[n] for n in range(16)]
-        known += [choose(answers, n) in answers for n in range(16)]
-    assert made == [(3, kind)]
-    assert found["right"] == pytest.approx(sum(right) / 128, rel=1e-5)
-    assert found["in the row"] == pytest.approx(sum(known) / 128, rel=1e-5)
-    assert in_the_row in (None, found["in the row"]) and found["right"] == pytest.approx(recipe.right_keys(model, 16))
+@pytest.mark.parametrize(("shift", "right", "in_the_row"), [(0, 1, 1), (1, None, 1), (None, 0, 0)])
+def test_answers_of_the_same_row_by_hand(tiny, monkeypatch, shift, right, in_the_row):
+    """in_the_row: by who answers each question, or always the one before it, or says what is nobody's value."""
+    _, y = key_values(8, 16, recipe.HALF, recipe.SYMBOLS, torch.Generator().manual_seed(10_000))
+    meant, said = y[y > 0].view(8, 16), torch.zeros_like(y)
+    if shift is not None:
+        said[y > 0] = meant.roll(shift, dims=1).flatten()
+    monkeypatch.setattr(recipe, "key_reader", lambda *_: lambda x: F.one_hot(said, recipe.SYMBOLS + 1).float())
+    found = controls.in_the_row(3, kind="window, 1 global")
+    right = (meant.roll(1, dims=1) == meant).double().mean().item() if right is None else right
+    assert found == {"right": pytest.approx(right, rel=1e-5), "in the row": in_the_row}
 
 
 def test_sixteen_heads_are_another_attention(tiny):
