@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_gpt import shaken
+from parity import TOLERANCE, exact_or_not, hf_model, shaken
 from torch import nn
 from torch.testing import assert_close
 
@@ -20,8 +20,6 @@ from course_lib.text.wordpiece import WordPiece
 from course_lib.train import published
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 # Turc et al. (2019), millions of parameters of the 24 small models: rows of 2, 4 ... 12 layers, 128 ... 768 wide.
 MILLIONS = """
     4.4  9.7 22.8  39.2
@@ -51,10 +49,8 @@ def drawn_config(seed, **more):
 
 
 def hugging_faces(kind="BertModel", seed=0, dtype=torch.float64, **config):
-    import transformers
-
     torch.manual_seed(seed)
-    return shaken(getattr(transformers, kind)(transformers.BertConfig(**config))).to(dtype).eval()
+    return shaken(hf_model(kind, **config)).to(dtype)
 
 
 def drawn_text(config, B=4, padded=True):

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from test_bert import a_bert, drawn_config, drawn_text, exact_or_not, hugging_faces, near
+from parity import exact_or_not
+from test_bert import a_bert, drawn_config, drawn_text, hugging_faces, near
 from torch import nn
 from torch.testing import assert_close
 

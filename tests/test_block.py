@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from parity import TOLERANCE, exact_or_not, shaken
 from torch import nn
 from torch.testing import assert_close
 
@@ -22,8 +23,6 @@ from course_lib.text_to_text.t5 import T5Config
 from course_lib.vision.swin import SwinConfig
 from course_lib.vision.vit import ViTConfig
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 before_or_after = pytest.mark.parametrize("pre_norm", [False, True], ids=["post", "pre"])
 CONFIGS = [
     GPTConfig(11, 9, 8, 2, 1), LeanBertConfig(11, 9, 8, 2, 2, 4, n_groups=2), ViTConfig(8, 4, 3, 8, 2, 1, d_ff=16),
@@ -35,13 +34,6 @@ SIZES = [(1, 1, 1, 1, 2, 1), (2, 5, 7, 3, 4, 9), (3, 9, 4, 1, 5, 20), (2, 17, 33
 
 def drawn(*shape, dtype=torch.float64):
     return torch.randn(*shape, dtype=dtype, requires_grad=True)
-
-
-def shaken(layer):
-    """The layer with every weight drawn: a gain of 1 and a bias of 0 would not show where they are left out."""
-    for weight in layer.parameters():
-        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if weight.ndim > 1 else 1)
-    return layer
 
 
 def agrees(ours, theirs, leaves, tolerance):

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from parity import shaken
 from torch import nn
 from torch.testing import assert_close
 
@@ -14,13 +15,6 @@ from course_lib.show.record import capture
 from course_lib.vision.vit import ViTConfig
 
 END = 10
-
-
-def shaken(model):
-    """The model with every weight drawn."""
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=weight[0].numel() ** -0.5 if weight.ndim > 1 else 0.5)
-    return model
 
 
 def a_clip(width=5):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from parity import TOLERANCE, exact_or_not
 from torch import nn
 from torch.testing import assert_close
 
@@ -9,8 +10,6 @@ from course_lib.inputs.sequences import select_rows
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.show.record import capture
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 # heads, heads of keys and values, width of a head, layers, width inside: every grouping of six heads, odd sizes
 SIZES = [(6, 6, 4, 1, 9), (6, 3, 4, 2, 17), (6, 2, 2, 2, 5), (6, 1, 8, 1, 1), (1, 1, 2, 3, 11), (9, 3, 6, 1, 30)]
 

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from parity import shaken
 from torch import nn
 from torch.testing import assert_close
 
@@ -22,17 +23,6 @@ from course_lib.detection.detr import (
 )
 from course_lib.detection.set_loss import set_loss
 from course_lib.show.record import capture
-
-
-def shaken(model):
-    """The model with every weight drawn, and every constant of a batch norm."""
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=weight[0].numel() ** -0.5 if weight.ndim > 1 else 0.5)
-    for part in model.modules():
-        if hasattr(part, "running_var"):
-            part.running_var.uniform_(0.5, 2)
-            part.running_mean.normal_()
-    return model
 
 
 def a_detr(queries=None, dtype=torch.float64, **sizes):

@@ -34,11 +34,6 @@ def test_no_rival_is_right_even_where_every_right_name_scores_best(few):
     assert not few.right.gather(1, found).any()
 
 
-def test_too_few_wrong_names_are_said(few):
-    with pytest.raises(ValueError, match="10 wrong names for each image"):
-        ours.rivals(few, few.own[:5].unique(), torch.zeros(len(few.own), len(few.own[:5].unique())))
-
-
 def test_a_batch_holds_each_image_with_its_own_name_and_with_a_wrong_one(few):
     among = learned_names().nonzero().flatten()
     wrong = ours.rivals(few, among, torch.zeros(len(few.own), len(among)), 3)
@@ -56,13 +51,6 @@ def test_a_batch_holds_each_image_with_its_own_name_and_with_a_wrong_one(few):
             assert place
             kinds.add((n, place[0]))
     assert len({other for _, other in kinds}) > 1
-
-
-def test_the_same_seed_gives_the_same_pairs(few):
-    wrong = ours.rivals(few, learned_names().nonzero().flatten(), torch.zeros(len(few.own), int(learned_names().sum())))
-    one, same, other = (next(ours.pairs(few, wrong, 8, seed=seed)) for seed in (1, 1, 2))
-    assert all(torch.equal(a, b) for a, b in zip(one, same, strict=True))
-    assert not torch.equal(one[1], other[1])
 
 
 @pytest.mark.slow

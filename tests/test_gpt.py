@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from parity import TOLERANCE, exact_or_not, hf_model, shaken
 from torch import nn
 from torch.testing import assert_close
 
@@ -14,16 +15,7 @@ from course_lib.language.gpt import GPT, PUBLISHED, GPTConfig, parameter_count
 from course_lib.show.record import capture
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 PADDED = [0, 3, 6, 7]  # how much padding stands before each row of a batch of 7
-
-
-def shaken(model):
-    """The model with every weight drawn: a gain of 1 and a bias of 0 would not show where they are left out."""
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if weight.ndim > 1 else 0.5)
-    return model
 
 
 def a_gpt(dtype=torch.float64, **sizes):
@@ -33,11 +25,8 @@ def a_gpt(dtype=torch.float64, **sizes):
 
 
 def hugging_faces(**config):
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     sizes = {"vocab_size": 11, "n_positions": 9, "n_embd": 12, "n_head": 3, "n_layer": 2}
-    ends = {"bos_token_id": None, "eos_token_id": None}
-    return GPT2LMHeadModel(GPT2Config(**(sizes | ends | config))).eval()
+    return hf_model("GPT2LMHeadModel", **(sizes | {"bos_token_id": None, "eos_token_id": None} | config))
 
 
 def a_mask(B, T):

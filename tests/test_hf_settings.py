@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers
-from test_detr import shaken
+from parity import shaken
 from torch import nn
 
 from course_lib.bert.bert import Bert

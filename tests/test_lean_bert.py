@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_bert import TOLERANCE, a_bert, drawn_text, exact_or_not, near
-from test_gpt import shaken
+from parity import TOLERANCE, exact_or_not, shaken
+from test_bert import a_bert, drawn_text, near
 from torch import nn
 from torch.testing import assert_close
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-import transformers
+from parity import hf_model, shaken
 from torch import nn
 from torch.testing import assert_close
 
@@ -20,11 +20,7 @@ SIZES |= {"decoder_num_hidden_layers": 1, "decoder_intermediate_size": 10}
 
 
 def hugging_faces(**config):
-    """Their model with every weight drawn: a gain of 1 and a bias of 0 would not show where they are left out."""
-    model = transformers.ViTMAEForPreTraining(transformers.ViTMAEConfig(**(SIZES | config))).eval()
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if weight.ndim > 1 else 0.5)
-    return model
+    return shaken(hf_model("ViTMAEForPreTraining", **(SIZES | config)))
 
 
 def drawn_config(seed):

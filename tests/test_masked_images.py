@@ -94,7 +94,7 @@ def test_painting_needs_no_label(few, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hidden, n", [(0.25, 12), (0.75, 4), (0.875, 2), (1.0, 1), (0.0, 15)])
+@pytest.mark.parametrize("hidden, n", [(0.25, 12), (0.75, 4)])
 def test_as_many_patches_are_hidden_as_was_asked_for(few, hidden, n):
     model = recipe.painter(0)
     given = watched(model)
@@ -114,42 +114,6 @@ def test_images_are_changed_before_they_are_looked_at(few):
     recipe.painted(model, 0, 2, change=change)
     assert len(asked) == len(given) == 2
     assert all(after.equal(1 - before) for before, (after, _) in zip(asked, given, strict=True))
-
-
-@pytest.mark.slow
-def test_a_seed_draws_weights_batches_and_patches(few):
-    def run(seed):
-        model = recipe.painter(seed)
-        recipe.painted(model, seed, 2)
-        return model.state_dict()
-
-    one, same, other = run(0), run(0), run(1)
-    assert all(one[name].equal(same[name]) for name in one)
-    assert not one["paint.weight"].equal(other["paint.weight"])
-
-
-@pytest.mark.slow
-def test_a_few_steps_lower_the_error(few):
-    """painted: images of one shade, which any patch that is seen tells."""
-    model = recipe.painter(0)
-    history = recipe.painted(model, 0, 30)
-    assert sum(history.loss[-5:]) < 0.5 * sum(history.loss[:5])
-
-
-def test_the_first_steps_of_a_longer_training_have_its_rates(few, monkeypatch):
-    """painted: whole says of how many; where nothing is said, the rate falls to the end. how goes to `fit`."""
-    given = []
-    monkeypatch.setattr(recipe, "fit", lambda model, batches, loss, **how: given.append(how))
-    model = recipe.painter(0)
-    recipe.painted(model, 0, 50)
-    recipe.painted(model, 0, 50, whole=200, progress=True, watch_every=7)
-    recipe.painted(model, 0)
-    alone, part, usual = given
-    for step in (0, 20, 49):
-        assert alone["schedule"](step, 50) == cosine(step, 50, 20)
-        assert part["schedule"](step, 50) == cosine(step, 200, 20)
-    assert alone["progress"] is False and part["progress"] is True and part["watch_every"] == 7
-    assert alone["lr"] == recipe.RATE and alone["device"] == recipe.CPU and usual["steps"] == recipe.STEPS
 
 
 def test_both_stacks_are_stepped_by_muon():
@@ -225,17 +189,6 @@ def test_half_of_the_patches_are_left_out_while_names_are_learned():
     assert [seen.shape for _, seen in given] == [(n, recipe.N_PATCHES // 2) for n in (64, 6, 64, 6)]
     assert len({tuple(row) for _, seen in given for row in seen.tolist()}) > 0.9 * 140
     assert model.head.weight.abs().max() > 0  # it was all 0
-
-
-@pytest.mark.slow
-def test_names_are_learned():
-    """named: two letters, one black and one white."""
-    torch.manual_seed(0)
-    model, labels = recipe.Namer(recipe.vit(0)), torch.arange(64) % 2
-    images = labels.float()[:, None, None, None].expand(64, 1, 32, 32)
-    history = recipe.named(model, images, labels, 0, 30)
-    assert history.loss[-1] < 0.2 < history.loss[0]
-    assert model(images).argmax(dim=1).equal(labels)
 
 
 def test_all_patches_are_read_where_names_are_judged(monkeypatch):
@@ -349,29 +302,3 @@ def test_the_stored_model_is_worth_what_its_record_says():
             seen = recipe.seen_of(images, recipe.HIDDEN)
             assert recipe.hidden_error(model(images, seen), images, seen) == pytest.approx(said, rel=0.02)
     assert STORED.stat().st_size < 1e6
-
-
-# --- bad input
-
-
-@pytest.mark.parametrize(
-    "wrong, error, words",
-    [
-        (lambda: recipe.painted(recipe.painter(0), 0, 1, hidden=1.5), ValueError, "a share to be hidden from 0 to 1"),
-        (lambda: recipe.painted(recipe.painter(0), 0, 1, hidden=math.nan), ValueError, "from 0 to 1"),
-        (lambda: recipe.seen_of(torch.zeros(0, 1, 32, 32), 0.5), ValueError, "needs one image"),
-        (lambda: next(recipe.images_alone(torch.zeros(0, 1, 32, 32), 0)), ValueError, "."),
-        (lambda: recipe.asked("no split"), ValueError, "no split"),
-        (lambda: a_namer()(torch.zeros(1, 1, 28, 28)), ValueError, "28"),
-        (lambda: a_namer()(torch.zeros(1, 1, 32, 32), torch.tensor([[16]])), ValueError, "16"),
-        (lambda: recipe.named(a_namer(), torch.zeros(2, 1, 32, 32), torch.zeros(3).long(), 0, 1), ValueError, "3"),
-        (
-            lambda: recipe.painted(recipe.painter(0), 0, 1, change=lambda images, _: images * math.nan),
-            FloatingPointError,
-            ".",
-        ),
-    ],
-)
-def test_bad_input_is_refused_in_words(few, wrong, error, words):
-    with pytest.raises(error, match=words):
-        wrong()

@@ -1,15 +1,17 @@
-"""experiments/masked_images.py: what each setting changes, the rivals worked by hand, and plain numbers from each."""
+"""Lesson 12's experiments: what each setting changes, rivals by hand, what passes from a window to another."""
 
-import json
 from functools import partial
 
 import pytest
 import torch
+from smoke import experiments_of, parts, same, smoke
 from torch.testing import assert_close
 
+from course_lib.vision.masked_patches import draw_seen
 from course_lib.vision.patches import patchify, unpatchify
 from course_lib.workshop.experiments.masked_images import core as experiments
-from course_lib.workshop.experiments.vit.glyphs import few, nearest
+from course_lib.workshop.experiments.masked_images import windows
+from course_lib.workshop.experiments.vit.glyphs import few
 from course_lib.workshop.recipes import masked_images as recipe
 from course_lib.workshop.recipes.glyphs import lettered
 
@@ -48,8 +50,19 @@ def tiny(monkeypatch):
 
 @pytest.fixture
 def quick(tiny, monkeypatch):
-    """Paintings of one step."""
-    monkeypatch.setattr(experiments, "painted", lambda *what, steps=1, **how: recipe.painted(*what, 1, **how))
+    """Paintings of two steps."""
+    monkeypatch.setattr(experiments, "painted", lambda *what, **how: recipe.painted(*what, **how | {"steps": 2}))
+    for name, number in (("SHORT", 10), ("SOME", 30), ("BATCH", 2)):
+        monkeypatch.setattr(experiments, name, number)
+    for name in ("unlabelled", "asked"):
+        monkeypatch.setattr(windows, name, lambda: drawn(100))
+    monkeypatch.setattr(windows, "painter", partial(windows.painter, steps=1))
+
+
+@pytest.mark.slow
+@experiments_of("masked_images", "masked_images_windows", leave_out=("read_outs", "as_long"))  # see below
+def test_an_experiment_gives_its_numbers(quick, one):
+    smoke(one)
 
 
 # --- does painting help to name?
@@ -60,53 +73,33 @@ def test_disorder_keeps_the_patches_and_draws_each_image_anew():
     numbers = torch.arange(float(N))[None, :, None].expand(50, N, P * P)  # each patch of one shade: its number
     images, generator = unpatchify(numbers, recipe.SIDE, recipe.SIDE), torch.Generator().manual_seed(0)
     first, second = (patchify(experiments.in_disorder(images, generator), P) for _ in range(2))
-    for found in (first, second):
-        assert (found == found[..., :1]).all() and found[..., 0].sort(dim=1).values.equal(numbers[..., 0])
-        assert len(found[..., 0].unique(dim=0)) == 50
-    assert not (first == second).flatten(1).all(dim=1).any()
+    assert (first == first[..., :1]).all() and first[..., 0].sort(dim=1).values.equal(numbers[..., 0])
+    assert len(first[..., 0].unique(dim=0)) == 50 and not (first == second).flatten(1).all(dim=1).any()
     assert 0 < (first == numbers).double().mean() < 0.15  # one in sixteen stays by chance
-    again = experiments.in_disorder(images, torch.Generator().manual_seed(0))
-    assert patchify(again, P).equal(first)
-    one = drawn(1)
-    assert sorted(patchify(one, P)[0].tolist()) == sorted(
-        patchify(experiments.in_disorder(one, generator), P)[0].tolist()
-    )
-
-
-def test_who_paints_is_the_vit_of_its_seed(tiny, monkeypatch):
-    """has_painted: trained by the seed, with the change that was asked for, as long as the recipe says."""
-    given = []
-    monkeypatch.setattr(experiments, "painted", lambda model, seed, **how: given.append((model, seed, how)))
-    reader = experiments.has_painted(3, experiments.in_disorder)
-    plain = experiments.has_painted(3)
-    assert [(seed, how) for _, seed, how in given] == [(3, {"change": experiments.in_disorder}), (3, {"change": None})]
-    assert reader is given[0][0].vit
-    start = recipe.vit(3).state_dict()
-    assert all(weight.equal(start[name]) for name, weight in plain.state_dict().items())  # as who has not painted
 
 
 def test_names_are_learned_from_the_weights_handed_over_and_leave_them_alone(tiny, monkeypatch):
     """with_names: begins with these weights and a head of the seed; what was handed over stays as it was."""
     given, start = [], recipe.vit(9)
-    before = {name: weight.clone() for name, weight in start.state_dict().items()}
-    monkeypatch.setattr(experiments, "named", lambda model, *what: given.append(
-        ({name: weight.clone() for name, weight in model.state_dict().items()}, *what)))  # fmt: skip
+    before = parts(start)
+    monkeypatch.setattr(experiments, "named", lambda model, *what: given.append((parts(model), *what)))
     experiments.with_names(start, 1, 20)
     experiments.with_names(recipe.vit(1), 1, 20)
-    (ours, images, labels, *rest), (other, *same) = given
+    (ours, images, labels, *rest), (other, *_) = given
     assert all(ours[f"vit.{name}"].equal(weight) for name, weight in before.items())
     assert ours["head.bias"].equal(other["head.bias"]) and not ours["head.weight"].any()
-    assert images.equal(few(20, 1)[0]) and labels.equal(few(20, 1)[1])
-    assert same[0].equal(images) and same[1].equal(labels) and rest == same[2:] == [1, experiments.NAMING[20]]
+    assert images.equal(few(20, 1)[0]) and labels.equal(few(20, 1)[1]) and rest == [1, experiments.NAMING[20]]
     monkeypatch.undo()
     model = experiments.with_names(start, 1, 20, steps=2)  # the head is 0 in the first step
-    assert all(weight.equal(before[name]) for name, weight in start.state_dict().items())
-    assert not model.vit.state_dict()["embed.project.weight"].equal(before["embed.project.weight"])
+    assert same(parts(start), before) and not same(parts(model.vit), before)
 
 
 @pytest.mark.slow
 def test_both_starts_have_as_many_steps_with_the_same_names(tiny, monkeypatch):
-    """few_names, few_names_disorder: one change each."""
+    """few_names, few_names_disorder: one change each; who starts from random weights has painted nothing.
+
+    as_long: neither, and LONGER times the steps.
+    """
     told, painters = [], []
     monkeypatch.setattr(experiments, "painted", lambda model, seed, change=None: painters.append((seed, change)))
     monkeypatch.setattr(experiments, "named", lambda model, images, labels, seed, steps: told.append(
@@ -114,116 +107,61 @@ def test_both_starts_have_as_many_steps_with_the_same_names(tiny, monkeypatch):
     for start in experiments.STARTS:
         experiments.few_names(2, start=start)
     experiments.few_names_disorder(2)
-    assert painters == [(2, None), (2, experiments.in_disorder)]  # who starts from random weights has painted nothing
+    assert painters == [(2, None), (2, experiments.in_disorder)]
     assert told[:2] == told[2:4] == told[4:] and [steps for *_, steps in told[:2]] == [1, 2]
     assert [len(labels) for _, labels, *_ in told[:2]] == [20, 30]
-
-
-def test_who_is_told_names_for_longer_paints_nothing(tiny, monkeypatch):
-    """as_long: from random weights, LONGER times the steps of whoever has painted."""
-    told = []
-    monkeypatch.setattr(experiments, "painted", lambda *_, **how: pytest.fail("it painted"))
-    monkeypatch.setattr(experiments, "named", lambda model, images, labels, seed, steps: told.append(steps))
-    found = experiments.as_long(0, names=30)
-    assert told == [2 * experiments.LONGER] and set(found) == {"test", "validation"}
-    assert {one["names"] for one in experiments.as_long.variants} <= set(recipe.NAMING)
-
-
-def test_a_frozen_reader_learns_nothing(tiny):
-    """frozen: only one matrix on its states learns; the reader is as it was."""
-    reader = recipe.vit(0)
-    before = {name: weight.clone() for name, weight in reader.state_dict().items()}
-    right = experiments.frozen(reader, 0, 20)
-    assert 0 <= right <= 1 and right == experiments.frozen(reader, 0, 20)
-    assert all(weight.equal(before[name]) for name, weight in reader.state_dict().items())
-    assert all(weight.grad is None for weight in reader.parameters())
+    experiments.as_long(2, names=30)
+    assert len(painters) == 2 and told[-1] == (*told[1][:3], 2 * experiments.LONGER)
 
 
 def test_a_frozen_reader_is_asked_by_its_states(tiny, monkeypatch):
     """frozen: the matrix reads states in the deviations of the images that have names, of the test images too."""
     images, labels = few(20, 0)
     reader, truth, given = recipe.vit(0).eval(), experiments.lettered("test"), []
+    before = parts(reader)
 
     def linear(known, names, seed):
-        given.append((known, names, seed))
+        given.append((known, names))
         return lambda asked: (given.append(asked), torch.nn.functional.one_hot(truth[1].clamp(min=0), 129))[1]
 
     monkeypatch.setattr(experiments, "linear_model", linear)
     assert experiments.frozen(reader, 0, 20) == (truth[1] >= 0).double().mean()  # an unknown letter is never right
-    (known, names, seed), asked = given
+    (known, names), asked = given
     states = experiments.states(reader, images)
-    assert_close(known, (states - states.mean(dim=0)) / (states.std(dim=0) + 1e-4))
-    assert_close(asked, (experiments.states(reader, truth[0]) - states.mean(dim=0)) / (states.std(dim=0) + 1e-4))
-    assert names.equal(labels) and seed == 0
+    middle, spread = states.mean(dim=0), states.std(dim=0) + 1e-4
+    assert_close(known, (states - middle) / spread)
+    assert_close(asked, (experiments.states(reader, truth[0]) - middle) / spread)
+    assert names.equal(labels) and same(parts(reader), before)
 
 
 def test_states_are_what_the_head_reads():
     """states: the mean over the patches, however many images are read at once."""
     reader, images = recipe.vit(0).eval(), drawn(3)
-    found = experiments.states(reader, images)
-    assert found.shape == (3, recipe.WIDTH) and not found.requires_grad
-    assert_close(found, reader.encode(images)[:, 1:].mean(dim=1))
+    found = experiments.states(reader, images.repeat(171, 1, 1, 1))[-3:]  # 513
     namer = recipe.Namer(reader)
     torch.nn.init.normal_(namer.head.weight)
     assert_close(namer.head(found), namer(images))
-    assert_close(experiments.states(reader, images.repeat(171, 1, 1, 1))[-3:], found)  # 513
 
 
 def test_read_outs_read_what_they_say(tiny, monkeypatch):
     """read_outs: the mean of the stored painter's states, all of them, the pixels, and as few numbers of these."""
-    painter, given = recipe.painter(0), []
-    monkeypatch.setattr(experiments, "load", lambda name: (given.append(name), (painter.eval(), {}))[1])
-    monkeypatch.setattr(experiments, "few", lambda n, seed: (given.append((n, seed)), few(30, seed))[1])
+    painter, given, line = recipe.painter(0), [], experiments.linear_model
+    monkeypatch.setattr(experiments, "load", lambda name: (painter.eval(), {}))
+    monkeypatch.setattr(experiments, "few", lambda n, seed: few(30, seed))
     monkeypatch.setattr(experiments, "unlabelled", lambda: drawn(700))
-    line = experiments.linear_model
     monkeypatch.setattr(experiments, "linear_model", lambda rows, labels, seed: (
         given.append(rows), line(rows, labels, seed))[1])  # fmt: skip
-    found = experiments.read_outs(1)
-    assert json.loads(json.dumps(found)) == found and all(0 <= right <= 1 for right in found.values())
-    name, told, mean, every, pixels, some = given
-    assert name == "glyphs_painter" and told == (1000, 1) and len(found) == 4
-    images = few(30, 1)[0]
+    experiments.read_outs(1)
+    images, (mean, every, pixels, some) = few(30, 1)[0], given
     states = experiments.states(painter.vit, images)
     assert_close(mean, (states - states.mean(dim=0)) / (states.std(dim=0) + 1e-4))
     assert every.shape == (30, N * recipe.WIDTH) and pixels.equal(images.flatten(1)) and some.shape == mean.shape
 
 
-def test_the_nearest_image_of_a_training_image_is_itself():
-    """rules: its own name, but for the few that are one image under two names."""
-    known, letters = few(300, 0)
-    assert len(known.flatten(1).unique(dim=0)) > 297
-    assert (nearest(known, letters, known) == letters).double().mean() > 0.99
-    assert nearest(known[:1], letters[:1], known).eq(letters[0]).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("start", experiments.STARTS)
-def test_few_names_gives_plain_numbers(quick, start):
-    whole(experiments.few_names(0, start=start))
-
-
-@pytest.mark.slow
-def test_names_after_disorder_give_plain_numbers(quick):
-    whole(experiments.few_names_disorder(0))
-
-
-def whole(found):
-    assert json.loads(json.dumps(found)) == found and set(found) == {"test", "validation", "frozen"}
-    for part in found.values():
-        assert set(part) == {"20", "30"} and all(0 <= right <= 1 for right in part.values())
-
-
-def test_rules_give_plain_numbers(tiny):
-    found = experiments.rules(0, names=30)
-    assert json.loads(json.dumps(found)) == found and set(found) == {"nearest", "linear"}
-    assert all(0 <= right <= 1 for right in found.values())
-    assert [one["names"] for one in experiments.rules.variants] == list(recipe.NAMING)
-
-
 # --- what is painted
 
 
-@pytest.mark.parametrize("hidden", [0.25, 0.5, 0.75, 0.875])
+@pytest.mark.parametrize("hidden", [0.25, 0.75])
 def test_the_nearest_painting_of_a_known_image_is_itself(monkeypatch, hidden):
     """nearest_painting: only by what is seen; the hidden patches of the image that is asked may hold anything."""
     known = drawn(40)
@@ -232,7 +170,6 @@ def test_the_nearest_painting_of_a_known_image_is_itself(monkeypatch, hidden):
     assert experiments.nearest_painting(known, seen).equal(patchify(known, P))
     other = with_others(known, where_hidden(seen))
     assert experiments.nearest_painting(other, seen).equal(patchify(known, P))
-    assert experiments.nearest_painting(known[3:4], seen[3:4]).shape == (1, N, P * P)
 
 
 def test_the_nearest_painting_by_hand(monkeypatch):
@@ -259,21 +196,6 @@ def test_a_linear_model_reads_what_is_seen_alone(monkeypatch):
     assert_close(patches[~hidden], (patchify(images, P) - patchify(known, P).mean(dim=0))[~hidden])
     assert experiments.seen_alone(with_others(images, hidden), seen).equal(read)
     assert not experiments.seen_alone(with_others(images, ~hidden), seen).equal(read)
-
-
-@pytest.mark.slow
-def test_a_linear_model_paints_better_than_the_mean(monkeypatch):
-    """linear_painting: letters that it has not read, each patch by those that are seen; ridge regression by hand."""
-    images = recipe.unlabelled()[::8]
-    known, asked = images[::2], images[1::40]
-    monkeypatch.setattr(experiments, "unlabelled", lambda: known)
-    seen = recipe.seen_of(asked, 0.5)
-    painted = experiments.linear_painting(asked, seen, 0.5)
-    assert painted.shape == (len(asked), N, P * P)
-    mean = patchify(known, P).mean(dim=0).expand(len(asked), -1, -1)
-    assert recipe.hidden_error(painted, asked, seen) < 0.9 * recipe.hidden_error(mean, asked, seen)
-    other = with_others(asked, where_hidden(seen))
-    assert experiments.linear_painting(other, seen, 0.5).equal(painted)
 
 
 def test_a_linear_model_is_that_of_the_least_error(monkeypatch):
@@ -304,85 +226,137 @@ def test_the_error_of_a_painter_and_of_one_that_sees_another_image(tiny, monkeyp
     assert experiments.error_of(Copier(), 0.5, stranger=True) == pytest.approx(wanted.item())
 
 
-def test_painting_rules_give_plain_numbers(tiny):
-    """painting_rules: a linear model and the nearest image are asked what the mean is asked."""
+def test_the_mean_is_asked_what_the_others_are_asked(tiny):
+    """painting_rules."""
     found = experiments.painting_rules(0, hidden=0.5)
-    assert json.loads(json.dumps(found)) == found and set(found) == {"nearest", "mean of 16 nearest", "linear", "mean"}
     images = experiments.asked()
     mean = patchify(tiny, P).mean(dim=0).expand(len(images), -1, -1)
     assert found["mean"] == pytest.approx(recipe.hidden_error(mean, images, recipe.seen_of(images, 0.5)), rel=1e-4)
 
 
+# --- windows
+
+PLACES = windows.GRID[0] * windows.GRID[1]
+
+
+def a_painter(look, seed=0):
+    """One with weights drawn at random; its biases of the grid too, which are 0 at first."""
+    torch.manual_seed(seed)
+    model = windows.WindowPainter(*windows.LOOKS[look]).double().eval()
+    for block in model.blocks:
+        torch.nn.init.normal_(block.attention.position_bias.table)
+    return model
+
+
+def some_images(n=3):
+    torch.manual_seed(1)
+    return torch.rand(n, 1, windows.SIDE, windows.SIDE, dtype=torch.float64), draw_seen(n, PLACES, windows.HIDDEN)
+
+
+def window_of(down, across):
+    """Which places stand in a window, (PLACES,)."""
+    rows, columns = torch.arange(PLACES) // windows.GRID[1], torch.arange(PLACES) % windows.GRID[1]
+    return (rows // windows.WINDOW == down) & (columns // windows.WINDOW == across)
+
+
+def moved(model, images, seen, where):
+    """By how much each place's painting moves, (PLACES,), where the pixels of these places change."""
+    change = where.double().view(*windows.GRID).repeat_interleave(windows.PATCH, 0)
+    change = change.repeat_interleave(windows.PATCH, 1)
+    with torch.no_grad():
+        return (model(images + change, seen) - model(images, seen)).abs().amax(dim=(0, 2))
+
+
+@pytest.mark.parametrize("down, across", [(0, 0), (1, 0)])
+def test_without_the_shift_no_window_learns_of_another(down, across):
+    """WindowPainter: what is seen in a window changes all that is painted there, and nothing elsewhere."""
+    here = window_of(down, across)
+    change = moved(a_painter("windows"), *some_images(), here)
+    assert change[~here].max() < 1e-12 < 1e-6 < change[here].min()
+
+
+def test_where_every_block_is_shifted_the_borders_stand_elsewhere():
+    """WindowPainter: rows and columns 0 and 1, 2 to 5, 6 and 7: nothing passes from one part to another."""
+    part = torch.tensor([0, 0, 1, 1, 1, 1, 2, 2])
+    number = (3 * part[:, None] + part).flatten()  # nine parts
+    for here in (number == 0, number == 4, number == 5):
+        change = moved(a_painter("windows elsewhere"), *some_images(8), here)
+        assert change[~here].max() < 1e-12 < 1e-6 < change[here].min()
+
+
+@pytest.mark.parametrize("look", ["shifted windows", "all patches"])
+def test_with_the_shift_and_with_one_window_each_learns_of_the_others(look):
+    """WindowPainter: four blocks carry it to every place."""
+    assert moved(a_painter(look), *some_images(), window_of(0, 0)).min() > 1e-9
+
+
+@pytest.mark.parametrize("look", windows.LOOKS)
+def test_what_is_hidden_is_never_read(look):
+    """WindowPainter: the hidden patches may hold anything, and what is seen may not."""
+    model, (images, seen) = a_painter(look), some_images(1)
+    hidden = torch.ones(PLACES, dtype=torch.bool).index_fill(0, seen[0], False)
+    assert moved(model, images, seen, hidden).max() == 0
+    assert moved(model, images, seen, ~hidden).max() > 1e-3
+
+
+def test_all_looks_are_the_same_model_but_for_where_they_look():
+    """LOOKS: a shift adds no weight, and one large window has only a larger table of offsets."""
+    models = {look: a_painter(look) for look in windows.LOOKS}
+    sizes = {sum(w.numel() for n, w in one.named_parameters() if ".table" not in n) for one in models.values()}
+    assert len(sizes) == 1 and same(parts(models["windows"]), parts(models["shifted windows"]))
+    shifts = {look: [block.attention.shift for block in one.blocks] for look, one in models.items()}
+    assert shifts == {"windows": [0] * 4, "shifted windows": [0, 2, 0, 2], "all patches": [0] * 4,
+                      "windows elsewhere": [2] * 4}  # fmt: skip
+    assert {block.attention.side for block in models["all patches"].blocks} == {windows.GRID[0]}
+
+
+def test_places_beside_another_window():
+    """at_a_seam: without the shift it is there that a neighbour is in another window."""
+    number = (torch.arange(8) // windows.WINDOW * 2)[:, None] + torch.arange(8) // windows.WINDOW  # of its window
+    apart = torch.zeros(8, 8, dtype=torch.bool)
+    for dim in (0, 1):
+        other = number.narrow(dim, 1, 7) != number.narrow(dim, 0, 7)
+        apart.narrow(dim, 0, 7).logical_or_(other)
+        apart.narrow(dim, 1, 7).logical_or_(other)
+    assert windows.at_a_seam().view(8, 8).equal(apart)
+
+
+def test_errors_by_hand():
+    """errors: the mean over a patch's pixels; 1 for what is hidden."""
+    images, painted = torch.zeros(1, 1, 32, 32), torch.zeros(1, PLACES, 16)
+    painted[0, 5], painted[0, 7, 0] = 2.0, 4.0
+    error, hidden = windows.errors(painted, images, torch.tensor([[0, 7]]))
+    assert error.shape == hidden.shape == (1, PLACES) and error[0, 5] == 4 and error[0, 7] == 1 and error.sum() == 5
+    assert (hidden == 0).nonzero().tolist() == [[0, 0], [0, 7]]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("hidden", [0.25, 0.75])
-def test_how_much_gives_plain_numbers(tiny, monkeypatch, hidden):
-    """how_much: what is hidden while it paints is hidden where it is asked; the last look is the error."""
-    given = []
-    monkeypatch.setattr(experiments, "SHORT", 10)
-    monkeypatch.setattr(experiments, "SOME", 30)
-    monkeypatch.setattr(experiments, "painted", lambda model, seed, **how: (
-        given.append(how["hidden"]), recipe.painted(model, seed, **how | {"steps": 2}))[1])  # fmt: skip
-    found = experiments.how_much(0, hidden=hidden)
-    assert json.loads(json.dumps(found)) == found and given == [hidden]
-    assert set(found) == {"error", "of another image", "right", "curve"} and 0 <= found["right"] <= 1
-    (*_, first), _, last = found["curve"]  # [step, error] each
-    assert [step for step, _ in found["curve"]] == [0, 1, 2] and last == [2, found["error"]] and first > last[1]
-    assert {"hidden": hidden} in experiments.how_much.variants == experiments.painting_rules.variants
+def test_a_painter_is_trained_by_the_seed(quick, monkeypatch):
+    """painter: a quarter is seen, other patches each time; the looks begin alike and see the same."""
+    given, forward = [], windows.WindowPainter.forward
+    monkeypatch.setattr(windows.WindowPainter, "forward", lambda self, images, seen: (
+        given.append((images, seen)), forward(self, images, seen))[1])  # fmt: skip
+    windows.painter("windows", 0)
+    windows.painter("shifted windows", 0)
+    (images, seen), (same_images, same_seen) = given[0], given[len(given) // 2]
+    assert seen.shape == (len(images), PLACES // 4) and len(seen.unique(dim=0)) > 0.9 * len(seen)
+    assert images.equal(same_images) and seen.equal(same_seen)
 
 
-# --- what it costs
+def test_shifts_by_hand(monkeypatch):
+    """shifts: who paints all 0, images of 2 beside another window and of 1 elsewhere; the mean image is grey."""
 
+    class Nothing(torch.nn.Module):
+        places = torch.zeros(PLACES, 1)
 
-def test_with_tokens_every_patch_has_a_place_and_what_is_hidden_is_not_read(monkeypatch):
-    """with_tokens: the ViT reads N + 1 places, not n + 1; only the target knows what is hidden."""
-    model, images = recipe.painter(0).eval(), drawn(3)
-    seen, lengths = recipe.seen_of(images, 0.5), []
-    hook = model.vit.encoder.register_forward_hook(lambda part, args, out: lengths.append(args[0].shape[1]))
-    loss = experiments.with_tokens(model, images, seen)
-    model.loss(images, seen)
-    hook.remove()
-    assert lengths == [N + 1, N // 2 + 1] and loss.shape == ()
-    hidden, target = where_hidden(seen), patchify(images, P)
-    assert experiments.with_tokens(model, with_others(images, hidden), seen) != loss  # by the target alone:
-    monkeypatch.setattr(experiments, "patchify", lambda *_: target)
-    assert_close(experiments.with_tokens(model, with_others(images, hidden), seen), loss)
-    assert experiments.with_tokens(model, with_others(images, ~hidden), seen) != loss
+        def forward(self, images, seen):
+            return torch.zeros(len(images), PLACES, windows.PATCH**2)
 
-
-def test_with_tokens_the_loss_is_that_of_the_hidden_patches():
-    """with_tokens: who paints all 0 has the mean square of the hidden patches, as in the loss that leaves them out."""
-    model, images = recipe.painter(0), drawn(3)
-    seen = recipe.seen_of(images, 0.75)
-    torch.nn.init.zeros_(model.paint.weight)
-    torch.nn.init.zeros_(model.paint.bias)
-    loss = experiments.with_tokens(model, images, seen)
-    assert_close(loss, patchify(images, P).square()[where_hidden(seen)].mean())
-    assert_close(loss, model.loss(images, seen))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("patch, hidden", [(8, 0.5), (4, 0.75)])
-def test_pace_gives_plain_numbers(monkeypatch, patch, hidden):
-    """pace: each way has taken time."""
-    monkeypatch.setattr(experiments, "BATCH", 2)
-    found = experiments.pace(0, patch=patch, hidden=hidden)
-    assert json.loads(json.dumps(found)) == found and set(found) == {"left out", "as a token", "with names"}
-    assert all(0 < seconds < 5 for seconds in found.values())
-    assert {"patch": patch, "hidden": hidden} in experiments.pace.variants
-
-
-@pytest.mark.parametrize(
-    "wrong, error",
-    [
-        (lambda: experiments.in_disorder(torch.zeros(2, 1, 30, 30), torch.Generator()), ValueError),
-        (lambda: experiments.with_names(recipe.vit(0, patch=4), 0, 100), RuntimeError),  # weights of another size
-        (lambda: experiments.with_names(recipe.vit(0), 0, 77), KeyError),  # nobody said how many steps
-        (lambda: experiments.states(recipe.vit(0), torch.zeros(0, 1, 32, 32)), (ValueError, RuntimeError)),
-        (lambda: experiments.seen_alone(torch.zeros(1, 1, 32, 32), torch.tensor([[N]])), (IndexError, RuntimeError)),
-        (lambda: experiments.error_of(recipe.painter(0), 1.5), ValueError),
-        (lambda: experiments.few(20, "seed"), (TypeError, RuntimeError)),
-    ],
-)
-def test_bad_input_stops(wrong, error):
-    with pytest.raises(error):
-        wrong()
+    shade = (1 + windows.at_a_seam().float()).view(8, 8).repeat_interleave(4, 0).repeat_interleave(4, 1)
+    monkeypatch.setattr(windows, "asked", lambda: shade.expand(100, 1, 32, 32))
+    monkeypatch.setattr(windows, "unlabelled", lambda: torch.full((10, 1, 32, 32), 0.5))
+    monkeypatch.setattr(windows, "painter", lambda look, seed: Nothing())
+    found, (beside, elsewhere) = windows.shifts(0, look="windows"), (2**2 / 1.5**2, 1 / 0.5**2)
+    assert found["seam"] == pytest.approx(beside, rel=1e-4) and found["inside"] == pytest.approx(elsewhere, rel=1e-4)
+    wanted = [beside if seam else elsewhere for seam in windows.at_a_seam().tolist()]
+    assert found["by place"] == pytest.approx(wanted, rel=1e-4)

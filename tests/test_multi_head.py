@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from parity import TOLERANCE, exact_or_not
 from torch import nn
 from torch.testing import assert_close
 
@@ -13,8 +14,6 @@ from course_lib.attention.positions import RelativeBias, rotate, t5_bucket
 from course_lib.inputs.sequences import select_rows
 from course_lib.show.record import capture
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 # B, T_q, T_k, heads, width of a head: one of everything, odd numbers, more queries than keys and fewer
 SIZES = [(1, 1, 1, 1, 1), (2, 5, 7, 3, 4), (3, 9, 4, 1, 5), (4, 17, 17, 4, 8), (2, 1, 33, 2, 3), (1, 40, 40, 8, 2)]
 MASKS = ["none", "padding", "rows", "causal", "both"]

@@ -2,13 +2,11 @@
 
 import pytest
 import torch
+from parity import TOLERANCE, exact_or_not
 from torch import nn
 from torch.testing import assert_close
 
 from course_lib.attention.norms import LayerNorm, RMSNorm, layer_norm, rms_norm
-
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 
 
 @exact_or_not

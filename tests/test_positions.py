@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from parity import TOLERANCE
 from torch.testing import assert_close
 
 from course_lib.attention import positions
@@ -22,7 +23,6 @@ from course_lib.attention.positions import (
 )
 
 DOUBLE, HALVES = torch.float64, (torch.float16, torch.bfloat16)
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
 def random_shapes(n=12, seed=0):

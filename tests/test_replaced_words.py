@@ -5,8 +5,8 @@ import random
 
 import pytest
 import torch
+from parity import shaken
 from test_bert import exact_or_not, near
-from test_gpt import shaken
 from test_lean_bert import counted, lean, of_hf, text_for
 from torch import nn
 from torch.testing import assert_close

@@ -2,28 +2,15 @@
 
 import pytest
 import torch
+from parity import hf_model, shaken
 from torch.testing import assert_close
 
 from course_lib.detection.resnet import FrozenNorm, Residual, ResNet
 
 
-def shaken_norms(model):
-    """Batch norms whose every number matters."""
-    for part in model.modules():
-        if hasattr(part, "running_var"):
-            part.running_var.uniform_(0.5, 2)
-            part.running_mean.normal_()
-            part.weight.data.uniform_(0.5, 2)
-            part.bias.data.normal_()
-    return model
-
-
 def hugging_faces(kind="basic", **config):
-    from transformers import ResNetBackbone, ResNetConfig
-
     sizes = {"num_channels": 3, "embedding_size": 6, "hidden_sizes": [8, 8, 12], "depths": [1, 2, 1]}
-    sizes |= {"layer_type": kind, "out_features": ["stage3"]}
-    return shaken_norms(ResNetBackbone(ResNetConfig(**(sizes | config)))).eval()
+    return shaken(hf_model("ResNetBackbone", **(sizes | {"layer_type": kind, "out_features": ["stage3"]} | config)))
 
 
 @pytest.mark.parametrize("kind", ["basic", "bottleneck"])

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from smoke import experiments_of, smoke
 
 from course_lib.workshop.experiments.retrieval import core as main
-from course_lib.workshop.recipes.facts import SHELVES, World, names, names_of, pair_loss, search_model, taught
+from course_lib.workshop.recipes.facts import SHELVES, World, pair_loss, search_model, taught
 
 
 def untrained(seed=0):
@@ -19,8 +20,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(main, "recall_and_answers", lambda *_, **__: (0.25, 0.5))
 
 
-def test_all_names_are_the_training_part():
-    assert len(names_of("train")) == main.ALL
+@pytest.mark.slow
+@experiments_of("retrieval")
+def test_an_experiment_gives_its_numbers(quick, one):
+    smoke(one)
 
 
 @pytest.mark.slow
@@ -71,32 +74,3 @@ def test_who_knows_by_heart_says_the_old_shelf_and_who_reads_the_new_one():
         world = World("train", 0)
         found = main.moved(ByHeart(world, reads), world)
         assert found["new" if reads else "old"] == 1.0 and found["old" if reads else "new"] < 0.1
-
-
-def test_clusters_are_asked_about_every_name():
-    vectors, asked = main.every_sentence(untrained(), 0)
-    assert vectors.shape == (6 * len(names()), 64) and asked.shape == (len(names()), 64)
-    assert not vectors.requires_grad
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("experiment", "variant", "more"),
-    [
-        (main.live, {}, {"weights"}),
-        (main.cut, {"change": 0.0, "most": 64}, set()),
-        (main.by_change, {"change": 0.01, "most": 64}, set()),
-        (main.labelled, {"added": True, "most": 64}, set()),
-        (main.by_k, {"k": 2, "warm": 4}, set()),
-        (main.by_memory, {"n_passages": 8}, set()),
-        (main.stale, {"every": 3}, {"right among 4"}),
-        (main.languages, {"language": "ka"}, {"names"}),
-    ],
-    ids=lambda one: getattr(one, "name", ""),
-)
-def test_an_experiment_gives_its_numbers(quick, experiment, variant, more):
-    found = experiment(0, **variant)
-    told = {"recall", "answers", "recall, all", "recall, train", "answers, train", "recall, misspelt", "curve", "moved"}
-    assert set(found) == told | more
-    assert found["recall"] == 0.25 and found["answers"] == 0.5
-    assert set(found["curve"]) == {0.25}

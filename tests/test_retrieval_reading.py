@@ -1,10 +1,12 @@
-"""experiments/retrieval_read*.py, with tiny models: one pass equals many, a memory changes, ties are shared."""
+"""Lesson 15, reading, with tiny models: one pass equals many, a memory changes, ties are shared; the plays searched."""
 
 import re
+from random import Random
 
 import pytest
 import torch
 import torch.nn.functional as F
+from smoke import experiments_of, smoke
 
 from course_lib.bert.bert import Bert, BertConfig, mean_state
 from course_lib.data import territories
@@ -13,13 +15,14 @@ from course_lib.data.territory_wordings import WORDINGS
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.text.bpe import BPE
 from course_lib.text.wordpiece import WordPiece
+from course_lib.workshop.experiments.retrieval import plays as retrieval_plays
 from course_lib.workshop.experiments.retrieval import reader as retrieval_reader
 from course_lib.workshop.experiments.retrieval import reading as retrieval_reading
+from course_lib.workshop.experiments.retrieval.plays import inverse_cloze, one_taken_out, sentences, speeches
 from course_lib.workshop.experiments.retrieval.reader import (
     EXAMPLES,
     SEARCHES,
     TEMPERATURE,
-    WAYS,
     Memory,
     ask,
     asked_with,
@@ -141,21 +144,6 @@ def test_the_examples_share_no_wording_with_the_memory():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", WAYS)
-def test_a_question_of_ones_own(how):
-    """ask: five passages, the best first; weights that sum to one; an answer that was written with one of them."""
-    known = Memory(TEXTS)
-    asked = ask(TEXTS[4], how, known)
-    if how == "no passage":
-        assert asked.passages == asked.weights == [] and asked.answer == asked.answer.strip()
-        return
-    assert len(asked.passages) == len(asked.weights) == 5 and asked.passages[0] == TEXTS[4]
-    assert abs(sum(asked.weights) - 1) < 1e-5 and asked.weights == sorted(asked.weights, reverse=True)
-    said = written(opening(True), [asked_with([text], TEXTS[4]) for text in asked.passages])
-    assert asked.answer in (said if how == "sum of five" else said[:1])
-
-
-@pytest.mark.slow
 def test_the_sum_says_what_is_most_probable_over_the_passages():
     """ask: p(y|x) = sum over z of p(z|x) p(y|x,z), by hand."""
     known = Memory(TEXTS)
@@ -166,13 +154,6 @@ def test_the_sum_says_what_is_most_probable_over_the_passages():
     said = list(dict.fromkeys(written(opening(True), [asked_with([text], ASKED) for text in asked.passages])))
     p_y = (p_z[:, None] * log_answers(asked.passages, ASKED, said).exp()).sum(0)
     assert asked.answer == said[int(p_y.argmax())]
-
-
-def test_what_cannot_be_asked_is_said():
-    with pytest.raises(ValueError, match="how must be one of 'no passage', 'MiniLM', .*; got 'by heart'"):
-        ask("What?", "by heart")
-    with pytest.raises(ValueError, match="The question is empty"):
-        ask(" ")
 
 
 def test_recall_shares_ties():
@@ -191,33 +172,20 @@ def test_another_places_sentence_holds_the_false_answer():
 
 
 @pytest.mark.slow
-def test_the_experiments_give_what_they_name(monkeypatch):
-    """Each runs on a small memory, with models that know nothing; what is asked differs by seed."""
+@experiments_of("retrieval_reading")
+def test_an_experiment_gives_its_numbers(monkeypatch, one):
+    """On a small memory, with models that know nothing."""
     some = territories.facts("test")[:40]
     small = Memory([passage(one) for one in some])
-    monkeypatch.setattr(retrieval_reading, "every_fact", lambda: some)
+    monkeypatch.setattr(retrieval_reader, "every_fact", lambda: some)
     monkeypatch.setattr(retrieval_reading, "memory", lambda seed: small)
     monkeypatch.setattr(retrieval_reading, "other_place", lambda one: one._replace(answer=one.false))
     monkeypatch.setattr(retrieval_reading, "drawn", lambda split, n, seed: some[seed : seed + 4])
     monkeypatch.setattr(territories, "facts", lambda split: some)
-    one = retrieval_reading.one_passage(0, words="any words")
-    assert {"the right one", "a falsified one", "another place's", "MiniLM's first", "both's first"} <= one.keys()
-    assert sum(one["questions"].values()) == 4 and 0 <= one["the right one"]["right"] <= 1
-    found = retrieval_reading.found_by(0, words="same words")
-    assert found["passages"] == 40 and 0 < found["BM25"]["at 1"] <= found["BM25"]["at 5"] <= 1
-    assert abs(sum(found["MiniLM"]["first"].values()) - 1) < 1e-9
-    assert retrieval_reading.strangers(0)["bits"] > 0
-    sums = retrieval_reading.sums(0, split="test")
-    bits = sums["bits"]
-    assert set(bits) == {"the first", *map(str, retrieval_reading.TEMPERATURES)} and min(bits.values()) > 0
-    assert abs(bits["0.01"] - bits["the first"]) < abs(bits["0.5"] - bits["the first"]) + 1e-6
-    for examples in ("one passage", "five passages"):
-        five = retrieval_reading.five_in_one_prompt(0, examples=examples)
-        places = {"as found", "the best last", "the right one at 1", "the right one at 5", "the right one alone"}
-        assert places <= five.keys()
-    assert set(retrieval_reading.edited(0)) == {"before", "after"}
-    assert set(retrieval_reading.no_passage(0)) == {"the same examples", "of its kind"}
-    assert TEMPERATURE in retrieval_reading.TEMPERATURES
+    found = smoke(one)
+    if one.name == "sums":  # the cooler, the nearer to the first alone
+        bits = found["bits"]
+        assert abs(bits["0.01"] - bits["the first"]) < abs(bits["0.5"] - bits["the first"]) + 1e-6
 
 
 def test_what_is_found_first_has_the_place_or_the_kind_in_common_or_nothing():
@@ -241,3 +209,34 @@ def test_the_questions_are_drawn_anew_by_each_seed():
     assert len(set(first)) == 70 and len(set(first) & set(second)) < 35
     assert retrieval_reading.judged(first, [one.answer for one in first])["right"] == 1
     assert retrieval_reading.judged(first, ["" for _ in first]) == {"right": 0, "false": 0}
+
+
+# --- the plays
+
+
+def test_a_speech_is_cut_into_its_sentences_without_what_is_said_of_the_stage():
+    assert sentences("Is't so? [Aside] Then go;\nI stay [sits] here. 'Twas late!") == [
+        "Is't so?",
+        "Then go;",
+        "I stay here.",
+        "'Twas late!",
+    ]
+    assert sentences("[Exit]") == sentences("") == sentences("... !") == []
+
+
+def test_a_sentence_of_five_words_is_taken_out_where_there_is_one():
+    said = ["No.", "I will not go with you.", "Never!"]
+    assert one_taken_out(said, Random(0).choice) == (said[1], "No. Never!")
+    assert one_taken_out(["No.", "Yes."], lambda some: some[1]) == ("Yes.", "No.")
+    for some in speeches()[:50]:
+        asked, rest = one_taken_out(some, Random(1).choice)
+        assert asked in some and len(rest.split()) + len(asked.split()) == len(" ".join(some).split())
+
+
+def test_a_sentence_that_stays_finds_its_speech_by_words(monkeypatch):
+    """With vectors that tell nothing apart, which MiniLM's place takes here."""
+    monkeypatch.setattr(retrieval_plays, "SPEECHES", 40)
+    monkeypatch.setattr(retrieval_reader, "meanings", lambda texts: torch.ones(len(texts), 2) / 2**0.5)
+    stays, out = (inverse_cloze(0, sentence=sentence) for sentence in ("stays", "taken out"))
+    assert stays["BM25"]["at 1"] > 0.9 > out["BM25"]["at 1"] > 0
+    assert stays["MiniLM"]["at 1"] == 1 / 40, "of equal ones the first comes first"

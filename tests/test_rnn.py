@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from parity import TOLERANCE
 from torch import nn
 from torch.testing import assert_close
 
@@ -12,7 +13,6 @@ from course_lib.show.record import capture
 
 # Batch, time, d_in, d_hidden, n_layers: odd sizes, ones everywhere, more than one layer.
 SHAPES = [(1, 1, 1, 1, 1), (3, 7, 5, 4, 1), (2, 1, 3, 6, 2), (1, 13, 2, 9, 3), (5, 4, 8, 1, 2)]
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
 def weights(d, h, dtype=torch.float64):

@@ -9,6 +9,7 @@ from itertools import islice
 import pytest
 import torch
 import torch.nn.functional as F
+from smoke import parts, same
 from torch import nn
 from torch.testing import assert_close
 
@@ -72,14 +73,6 @@ def few_steps(small, monkeypatch):
     return asked
 
 
-def parts(model):
-    return {name: part.clone() for name, part in model.state_dict().items()}
-
-
-def same(one, other):
-    return one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
-
-
 class Says(nn.Module):
     """A model that gives one row of logits whatever it is asked; it remembers the mode in which it was asked."""
 
@@ -108,18 +101,6 @@ def test_pieces_are_learned_from_the_training_plays(monkeypatch):
     assert [*asked] in (["train", "train: good sir", "test", "train"], ["test", "train", "train: good sir", "train"])
 
 
-@pytest.mark.parametrize(("n_groups", "blocks"), [(None, 4), (4, 4), (2, 2), (1, 1)])
-def test_a_small_bert_has_as_many_blocks_as_it_is_told(small, n_groups, blocks):
-    """lean: the seed draws it; as many blocks as layers where nothing is said."""
-    model = recipe.lean(3, 4, n_groups, width=16)
-    assert len(model.blocks) == blocks and len(model.in_order()) == 4
-    assert model.config.vocab_size == len(tokenizer()) and model.config.d_model == model.config.d_embedding == 16
-    assert same(parts(model), parts(recipe.lean(3, 4, n_groups, width=16)))
-    assert not same(parts(model), parts(recipe.lean(4, 4, n_groups, width=16)))
-    with pytest.raises(ValueError, match="multiple of n_groups"):
-        recipe.lean(3, 4, 3)
-
-
 def test_rows_are_stretches_of_the_training_plays(monkeypatch):
     """rows: pieces that follow each other, from anywhere in the train split and from no other; the seed draws them."""
     monkeypatch.setattr(recipe, "text", {"train": torch.arange(500)}.__getitem__)
@@ -131,13 +112,6 @@ def test_rows_are_stretches_of_the_training_plays(monkeypatch):
     assert abs(starts.double().mean() - 238) < 5 * 137.5 / len(starts) ** 0.5
     assert next(recipe.rows(3)).equal(drawn[: recipe.BATCH]) and not next(recipe.rows(4)).equal(drawn[: recipe.BATCH])
     assert next(recipe.rows(0, batch=2, length=1)).shape == (2, 1)
-
-
-@pytest.mark.parametrize("n", [0, 1, 24])
-def test_a_text_that_is_too_short_for_a_row_stops(monkeypatch, n):
-    monkeypatch.setattr(recipe, "text", lambda split: torch.arange(n))
-    with pytest.raises(RuntimeError):
-        next(recipe.rows(0, batch=2, length=24))
 
 
 def test_the_answers_are_what_stood_there(small):
@@ -156,18 +130,6 @@ def test_the_answers_are_what_stood_there(small):
     assert all(one.equal(two) for one, two in zip(first, again, strict=True)) and not first[0].equal(other[0])
 
 
-def test_how_it_is_hidden_can_be_told(small):
-    """masked_rows: further arguments are those of `mask_tokens`; nothing hidden is nothing asked."""
-    read, places, _ = next(recipe.masked_rows(0, 8, 12, kinds=(1.0, 0.0, 0.0)))
-    assert read.shape == (8, 12) and (read.flatten()[places] == tokenizer().mask).all()
-    read, places, answers = next(recipe.masked_rows(0, 8, 12, share=0.0))
-    assert read.equal(next(recipe.rows(0, 8, 12))) and len(places) == len(answers) == 0
-    with pytest.raises(ValueError, match="share"):
-        next(recipe.masked_rows(0, share=1.5))
-    with pytest.raises(TypeError):
-        next(recipe.masked_rows(0, portion=0.5))
-
-
 def test_the_loss_is_the_mean_of_minus_log_p(small):
     """words_loss: by hand, and with a gradient."""
     logits = torch.randn(len(tokenizer()), generator=torch.Generator().manual_seed(0)).double().requires_grad_()
@@ -177,30 +139,6 @@ def test_the_loss_is_the_mean_of_minus_log_p(small):
     assert_close(loss, -sum(p[answer].log() for answer in answers.tolist()) / len(places))
     [gradient] = torch.autograd.grad(loss, logits)
     assert gradient.abs().sum() > 0
-
-
-@pytest.mark.parametrize(("whole", "steps"), [(None, 50), (400, 50)])
-def test_the_rate_rises_and_falls(small, monkeypatch, whole, steps):
-    """taught: for WARMUP steps up, then along a cosine, of all steps of which these are the first."""
-    given = []
-    monkeypatch.setattr(recipe, "fit", lambda model, batches, loss, **how: given.append(how))
-    monkeypatch.setattr(recipe, "WARMUP", 10)
-    recipe.taught(None, iter(()), None, steps, whole=whole, watch_every=7)
-    [how] = given
-    rate = [how["schedule"](step, steps) for step in range(steps)]
-    assert rate[:10] == pytest.approx([(step + 1) / 11 for step in range(10)])
-    assert all(a > b for a, b in zip(rate[11:], rate[12:], strict=False))
-    assert (rate[-1] < 0.11) == (whole is None)
-    assert how["steps"] == steps and how["lr"] == recipe.RATE and how["watch_every"] == 7
-    assert how["device"] == recipe.CPU and how["progress"] is False
-    recipe.taught(None, iter(()), None, steps, 0.1, progress=True)
-    assert given[1]["lr"] == 0.1 and given[1]["progress"] is True
-
-
-def test_a_few_steps_lower_the_loss(small):
-    model = recipe.LeanWords(recipe.lean(0, 1, width=16))
-    history = recipe.taught(model, recipe.masked_rows(0, 16, 12), recipe.words_loss, 25, 3e-2)
-    assert len(history.loss) == 25 and sum(history.loss[-5:]) < 0.9 * sum(history.loss[:5]) and not model.training
 
 
 # --- bits of hidden pieces
@@ -257,27 +195,6 @@ def test_a_mark_is_asked_at_the_first_piece_of_its_word(small):
     assert (labels[1] != IGNORED).sum() == 1
 
 
-@pytest.mark.parametrize("row", [Row(["sir"], [","]), Row([], []), Row(["☃"], [""])])
-def test_of_a_word_alone_nothing_is_asked(small, row):
-    ids, _, mask, labels = recipe.marked_batch([row])
-    assert (labels == IGNORED).all() and mask.all() and ids.shape[1] == len(row.words) + 2
-
-
-@pytest.mark.parametrize(
-    ("some", "error"),
-    [
-        ([], ValueError),
-        ([Row(["sir", "come"], ["…", ""])], ValueError),
-        ([Row(["sir", 3], ["", ""])], TypeError),
-        ([Row(["a", "sir", "come"], [""])], ValueError),  # fewer marks than words
-        ([None], AttributeError),
-    ],
-)
-def test_what_is_no_speech_stops(small, some, error):
-    with pytest.raises(error):
-        recipe.marked_batch(some)
-
-
 def test_speeches_are_asked_from_all_of_a_split(small, monkeypatch):
     """asked: drawn once, none twice, from beginning, middle and end; short ones first."""
     known = [Row([f"w{n}"] * (6 + n % 7), [""] * (6 + n % 7)) for n in range(2_000)]
@@ -289,11 +206,6 @@ def test_speeches_are_asked_from_all_of_a_split(small, monkeypatch):
     assert [len(row.words) for row in found] == sorted(len(row.words) for row in found)
     assert recipe.asked.__wrapped__("test") == found and recipe.asked("test") is found
     assert sorted(recipe.asked("validation")) == sorted(known[:10])  # fewer than are wanted: all
-
-
-def test_an_unknown_split_stops():
-    with pytest.raises(ValueError, match="split"):
-        recipe.asked("tset")
 
 
 @pytest.mark.parametrize(
@@ -313,11 +225,6 @@ def test_f1_by_hand(said, meant, wanted):
     """f1: 2 right / (said + meant); of no mark nothing is counted."""
     said, meant = (torch.tensor(part, dtype=torch.long) for part in (said, meant))
     assert recipe.f1(said, meant) == pytest.approx(wanted) and recipe.f1(meant, said) == pytest.approx(wanted)
-    shares = {"precision": said > 0, "recall": meant > 0}
-    right = ((said == meant) & (meant > 0)).sum()
-    if right:  # the harmonic mean of the two
-        precision, recall = (right / which.sum() for which in shares.values())
-        assert wanted == pytest.approx((2 / (1 / precision + 1 / recall)).item())
 
 
 def test_a_mark_is_set_where_one_is_likely(monkeypatch):
@@ -392,14 +299,6 @@ def test_as_many_training_speeches_as_told(small, monkeypatch):
     assert again.equal(batches[0][0]) and not again.equal(other)
 
 
-def test_many_speeches_are_labelled(small):
-    """labelled_batches: a batch of 16 where nothing is said; of one speech, always that one."""
-    assert len(next(recipe.labelled_batches(0))[0]) == 16
-    ids, _, mask, _ = next(recipe.labelled_batches(0, 1, 4))
-    [told] = {speech_of(row, real) for row, real in zip(ids, mask, strict=True)}
-    assert told in {" ".join(row.words) for row in speeches("train")}
-
-
 def test_fine_tuning_leaves_the_model_as_it_was(few_steps):
     """marker: a copy learns; the seed draws its head and its speeches; all that is asked of the training."""
     bert = recipe.lean(0, 2, width=16)
@@ -426,14 +325,6 @@ def test_marks_are_learned(small, monkeypatch):
     bert = recipe.lean(0, 1, width=32)
     head = recipe.marker(bert, 0, steps=60)
     assert recipe.marks_found(head)["places"] > 0.75 > 0.6 > recipe.marks_found(recipe.marker(bert, 0, 1))["places"]
-
-
-def test_worth_is_two_shares(few_steps):
-    """worth: F1 of the places and of the marks, of the fine-tuned copy, on test speeches."""
-    bert = recipe.lean(0, 1, width=16)
-    found = recipe.worth(bert, 3)
-    assert {*found} == {"places", "marks"} and 0 <= found["marks"] <= found["places"] <= 1
-    assert found == recipe.marks_found(recipe.marker(bert, 3))
 
 
 # --- stored models

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from parity import TOLERANCE
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
@@ -23,7 +24,6 @@ SHAPES = [
     (5, 4, 8, 1, 2, True),
     (4, 6, 3, 5, 2, False),
 ]
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
 def pair_of(state):

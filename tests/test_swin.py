@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from parity import TOLERANCE, exact_or_not, hf_model, shaken
 from torch import nn
 from torch.testing import assert_close
 
@@ -15,16 +16,6 @@ from course_lib.vision.swin import SWIN_PUBLISHED, PatchMerging, Swin, SwinConfi
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
 from course_lib.weights.swin_weights import from_swin
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-
-
-def shaken(model):
-    """The model with every weight drawn: a gain of 1, a bias of 0 and a table of 0 would not show where they are."""
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if weight.ndim > 1 else 0.5)
-    return model
-
 
 def a_swin(dtype=torch.float64, **sizes):
     torch.manual_seed(0)
@@ -33,11 +24,8 @@ def a_swin(dtype=torch.float64, **sizes):
 
 
 def hugging_faces(**config):
-    from transformers import SwinConfig, SwinForImageClassification
-
     sizes = {"image_size": 8, "patch_size": 1, "num_channels": 1, "embed_dim": 4, "depths": [2, 2], "num_heads": [1, 2]}
-    sizes |= {"window_size": 2, "num_labels": 5}
-    return SwinForImageClassification(SwinConfig(**(sizes | config))).eval()
+    return hf_model("SwinForImageClassification", **(sizes | {"window_size": 2, "num_labels": 5} | config))
 
 
 # --- beside Hugging Face's

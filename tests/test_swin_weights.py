@@ -2,17 +2,10 @@
 
 import pytest
 import torch
+from test_swin import hugging_faces
 
 from course_lib.vision.swin import Swin, SwinConfig
 from course_lib.weights.swin_weights import from_swin
-
-
-def hugging_faces(**config):
-    from transformers import SwinConfig, SwinForImageClassification
-
-    sizes = {"image_size": 8, "patch_size": 1, "num_channels": 1, "embed_dim": 4, "depths": [2, 2], "num_heads": [1, 2]}
-    sizes |= {"window_size": 2, "num_labels": 5}
-    return SwinForImageClassification(SwinConfig(**(sizes | config)))
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -8,7 +8,7 @@ import random
 
 import pytest
 import torch
-from test_gpt import shaken
+from parity import shaken
 from torch import nn
 from torch.testing import assert_close
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from parity import TOLERANCE, exact_or_not, hf_model, shaken
 from torch import nn
 from torch.testing import assert_close
 
@@ -13,16 +14,6 @@ from course_lib.show.record import capture
 from course_lib.vision.convnet import ConvStem
 from course_lib.vision.vit import PUBLISHED, ViT, ViTConfig, parameter_count
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
-
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-
-
-def shaken(model):
-    """The model with every weight drawn: a gain of 1 and a bias of 0 would not show where they are left out."""
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if weight.ndim > 1 else 0.5)
-    return model
 
 
 def a_vit(dtype=torch.float64, embed=None, **sizes):
@@ -32,11 +23,9 @@ def a_vit(dtype=torch.float64, embed=None, **sizes):
 
 
 def hugging_faces(**config):
-    from transformers import ViTConfig, ViTForImageClassification
-
     sizes = {"image_size": 8, "patch_size": 2, "num_channels": 1, "hidden_size": 12, "num_attention_heads": 3}
     sizes |= {"num_hidden_layers": 2, "intermediate_size": 20, "num_labels": 5}
-    return ViTForImageClassification(ViTConfig(**(sizes | config))).eval()
+    return hf_model("ViTForImageClassification", **(sizes | config))
 
 
 # --- beside Hugging Face's

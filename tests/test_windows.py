@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from parity import TOLERANCE, exact_or_not, shaken
 from torch import nn
 from torch.testing import assert_close
 
@@ -23,17 +24,9 @@ from course_lib.vision.windows import (
     window_blocks,
 )
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-exact_or_not = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 # (h, w), side: the grid is larger than a window both ways
 GRIDS = [((4, 4), 2), ((6, 3), 1), ((9, 6), 3), ((4, 8), 2), ((8, 12), 4)]
 grids = pytest.mark.parametrize(("grid", "side"), GRIDS, ids=str)
-
-
-def shaken(model):
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if weight.ndim > 1 else 0.5)
-    return model
 
 
 def places(h, w):

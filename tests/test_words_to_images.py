@@ -6,12 +6,13 @@ from itertools import islice
 
 import pytest
 import torch
+from smoke import parts, same
 from torch.testing import assert_close
 
 from course_lib.data import glyphs
 from course_lib.data.letter_names import Named, name_of, named
 from course_lib.language.gpt import GPTConfig
-from course_lib.multimodal.words_then_codes import codes_loss, nats, row_of
+from course_lib.multimodal.words_then_codes import nats, row_of
 from course_lib.text.tokenizers import WordTokenizer
 from course_lib.train import cosine
 from course_lib.workshop.recipes import stored
@@ -32,14 +33,6 @@ def read(ids):
     told = [recipe.tokenizer().vocab[n] for n in ids]
     end = recipe.tokenizer().vocab[WordTokenizer.end]
     return " ".join(told[: told.index(end)])
-
-
-def parts(model):
-    return {name: part.clone() for name, part in model.state_dict().items()}
-
-
-def same(one, other):
-    return all(one[name].equal(other[name]) for name in one)
 
 
 @pytest.fixture
@@ -157,33 +150,6 @@ def test_dead_codes_are_put_elsewhere_for_a_while(few, monkeypatch, how, at):
     assert not model.training
 
 
-def test_a_code_that_nothing_is_near_wakes(few, monkeypatch):
-    """coded: it is put where a vector is; without `awake` it stays where it was."""
-    monkeypatch.setattr(recipe, "EVERY", 2)
-    for awake in (0.9, 0.0):
-        model = recipe.vq_vae(0)
-        with torch.no_grad():
-            model.quantiser.codes[3], model.quantiser.share[3] = 1000.0, 0.0
-        recipe.coded(model, 0, 4, awake=awake)
-        assert (model.quantiser.codes[3].abs().max() < 500) == bool(awake)
-
-
-def test_the_seed_draws_the_whole_training(few):
-    def run(seed):
-        model = recipe.vq_vae(0)
-        recipe.coded(model, seed, 2)
-        return parts(model)
-
-    one = run(0)
-    assert same(one, run(0)) and not same(one, run(1)) and not same(one, parts(recipe.vq_vae(0)))
-
-
-@pytest.mark.slow
-def test_a_few_steps_lower_the_loss(few):
-    history = recipe.coded(recipe.vq_vae(0), 0, 25)
-    assert sum(history.loss[-3:]) < 0.7 * sum(history.loss[:3])
-
-
 @pytest.mark.slow
 def test_images_go_to_codes_and_back_as_the_models_own(few, codes_model):
     """codes_of, painted: as encode and paint, some at a time, also of a model in training, of which nothing counts."""
@@ -233,17 +199,9 @@ def test_capitals_and_spaces_do_not_matter():
     ("text", "words"),
     [
         ("small e with moustache", "'moustache' is no word of these names. They are: a above acute "),
-        ("small é", "'é' is no word"),
         ("small e, with acute", "'e,' is no word"),
-        ("small e <end>", "'<end>' is no word"),
-        ("<padding>", "'<padding>' is no word"),
-        ("smalle", "'smalle' is no word"),
-        ("small e\u200b", "is no word"),
-        ("nan", "'nan' is no word"),
-        ("", "at least one word"),
         (" \n\t ", "at least one word"),
         ("small " * 10, "at most 9 words.*got 'small small"),
-        ("small e with circumflex below in sans bold italic sans", "at most 9 words"),
     ],
 )
 def test_what_is_no_name_is_refused_in_words(text, words):
@@ -253,12 +211,6 @@ def test_what_is_no_name_is_refused_in_words(text, words):
         with pytest.raises(ValueError, match=words):
             recipe.word_ids(texts)
     recipe.word_ids(["small " * 9])  # whether it makes sense is not asked
-
-
-@pytest.mark.parametrize("texts", [[None], [3], [["small", "e"]], None, 7])
-def test_what_is_no_text_stops(texts):
-    with pytest.raises((TypeError, AttributeError)):
-        recipe.word_ids(texts)
 
 
 # --- words, then codes
@@ -293,38 +245,6 @@ def test_the_gpt_reads_a_name_and_all_codes():
     assert same(parts(model), parts(recipe.gpt(0))) and not same(parts(model), parts(recipe.gpt(1)))
     matrices, rest = (group["params"] for group in recipe.muon(model).param_groups)
     assert sorted(map(id, [*matrices, *rest])) == sorted(map(id, model.parameters()))
-
-
-def test_the_gpt_is_asked_for_the_codes_alone(few, monkeypatch):
-    """written, coded: what goes to `fit`; the first steps of a longer training have its rates."""
-    given, model = given_to_fit(monkeypatch), recipe.gpt(0)
-    recipe.written(model, iter(()), 50)
-    recipe.written(model, iter(()), 50, whole=200, progress=True, watch_every=7)
-    recipe.written(model, iter(()))
-    codes = recipe.vq_vae(0)
-    recipe.coded(codes, 0, 50)
-    recipe.coded(codes, 0, 50, whole=200, progress=True, watch_every=7)
-    recipe.coded(codes, 0)
-    for alone, part, usual in ([how for *_, how in given[:3]], [how for *_, how in given[3:]]):
-        for step in (0, 20, 49):
-            assert alone["schedule"](step, 50) == cosine(step, 50, recipe.WARMUP)
-            assert part["schedule"](step, 50) == cosine(step, 200, recipe.WARMUP)
-        assert alone["progress"] is False and part["progress"] is True and part["watch_every"] == 7
-        assert alone["lr"] == recipe.RATE and alone["device"] == recipe.CPU and alone["steps"] == 50
-        assert usual["steps"] in (recipe.DRAW_STEPS, recipe.CODE_STEPS)
-    row = torch.randint(20, (2, recipe.n_tokens() + PLACES))
-    assert given[0][1](model, row).equal(codes_loss(model, row, PLACES))
-
-
-@pytest.mark.slow
-def test_codes_are_learned_behind_their_words(few):
-    """written: two names and their codes by heart."""
-    known = some(few["train"], [0, 30])
-    codes = torch.tensor([[5], [60]]).expand(2, PLACES)
-    model = recipe.gpt(0)
-    history = recipe.written(model, recipe.rows_of(known, codes, 0), 30)
-    assert history.loss[0] > 4 and history.loss[-1] < 0.5 and not model.training
-    assert (recipe.drawn(model, known.texts, temperature=0) == codes).double().mean() > 0.9
 
 
 def test_drawings_are_codes_drawn_by_the_seed(few):
@@ -406,14 +326,6 @@ def test_each_part_of_a_name_is_judged_apart():
     assert recipe.judged(images, asked) == tuple(sum(column) / len(WRONG) for column in wanted)
     blurred = (0.8 * images + 0.1).clamp(0, 1)  # who is a little off is still nearest to the same
     assert recipe.rightly(blurred, asked) == wanted[0]
-
-
-def test_as_many_drawings_as_names_are_judged():
-    known = some(named("test"), [0, 1])
-    with pytest.raises(ValueError, match="zip"):
-        recipe.rightly(known.images[:1], known)
-    with pytest.raises(KeyError):
-        recipe.rightly(known.images, known, "colour")
 
 
 # --- a CLIP that picks

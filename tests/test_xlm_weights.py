@@ -1,8 +1,10 @@
 """weights/xlm_weights.py: every weight has its name here; what computes something else is refused."""
 
+from functools import partial
+
 import pytest
 import torch
-import transformers
+from parity import hf_model
 from torch import nn
 
 from course_lib.bert.bert import BertConfig
@@ -12,8 +14,7 @@ from course_lib.weights.xlm_weights import XLM_LAYERS, XLM_NAMES, XLM_SIZES, fro
 SIZES = {"vocab_size": 23, "emb_dim": 12, "n_layers": 2, "n_heads": 3, "n_langs": 3, "max_position_embeddings": 16}
 
 
-def hugging_faces(**how):
-    return transformers.XLMWithLMHeadModel(transformers.XLMConfig(**SIZES, **how)).eval()
+hugging_faces = partial(hf_model, "XLMWithLMHeadModel", **SIZES)
 
 
 @pytest.mark.parametrize("tell", [True, False])
