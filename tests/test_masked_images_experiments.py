@@ -172,7 +172,7 @@ def test_states_are_what_the_head_reads():
 def test_read_outs_read_what_they_say(tiny, monkeypatch):
     """read_outs: the mean of the stored painter's states, all of them, the pixels, and as few numbers of these."""
     painter, given = recipe.painter(0), []
-    monkeypatch.setattr(experiments, "load", lambda name: (given.append(name), (painter.eval(), {}))[1])
+    monkeypatch.setattr(experiments, "load", lambda one: (given.append(one), (painter.eval(), {}))[1])
     monkeypatch.setattr(experiments, "few", lambda n, seed: (given.append((n, seed)), few(30, seed))[1])
     monkeypatch.setattr(experiments, "unlabelled", lambda: drawn(700))
     line = experiments.linear_model
@@ -180,8 +180,8 @@ def test_read_outs_read_what_they_say(tiny, monkeypatch):
         given.append(rows), line(rows, labels, seed))[1])  # fmt: skip
     found = experiments.read_outs(1)
     assert json.loads(json.dumps(found)) == found and all(0 <= right <= 1 for right in found.values())
-    name, told, mean, every, pixels, some = given
-    assert name == "glyphs_painter" and told == (1000, 1) and len(found) == 4
+    one, told, mean, every, pixels, some = given
+    assert one is recipe.PAINTER and told == (1000, 1) and len(found) == 4
     images = few(30, 1)[0]
     states = experiments.states(painter.vit, images)
     assert_close(mean, (states - states.mean(dim=0)) / (states.std(dim=0) + 1e-4))
