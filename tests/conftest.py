@@ -176,3 +176,38 @@ def outputs(monkeypatch):
         lambda data, raw, metadata: said.append((data, metadata.get("unrolled"))),
     )
     return said
+
+
+@pytest.fixture
+def short_run(tmp_path, monkeypatch):
+    """short_run(recipe): its first steps, saved in an empty folder and loaded -> the model as trained, its record.
+
+    What came back is the same, as exactly as its file keeps it, and its card says what was measured.
+    """
+    import json
+
+    import torch
+
+    from course_lib.workshop.recipes import stored
+
+    def run(recipe, steps=2, checkpoint=None):
+        model, record = stored.train(recipe, steps, progress=False, checkpoint=checkpoint)
+        assert record["steps"] == steps and [step for step, _ in record["curve"]] == [0, steps]
+        assert record.keys() >= stored.RECORD | {*recipe.holds} and record["recipe"]["lr"] == recipe.lr
+        monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
+        stored.save(recipe, model, record)
+        back, same = stored.load(recipe)
+        plain, told = (
+            {key: part.to_json() if key == "tokenizer" else part for key, part in one.items()} for one in (same, record)
+        )
+        assert plain == json.loads(json.dumps(told)) and not back.training and type(back) is type(model)
+        kept = {key: part.half().float() if recipe.half else part for key, part in model.state_dict().items()}
+        assert all(torch.equal(part, kept[key]) for key, part in back.state_dict().items())
+        card = stored.card(recipe, same)
+        assert card.startswith(f"## `{recipe.name}`") and recipe.worth.format(**record) in card
+        assert f"{steps:,} steps of {recipe.reads.format(recipe.batch, recipe.length)}, " in card
+        return model, record
+
+    threads = torch.get_num_threads()
+    yield run
+    torch.set_num_threads(threads)

@@ -46,7 +46,6 @@ from course_lib.attention.positions import (
     sinusoidal,
     t5_bucket,
 )
-from course_lib.attention.reach import reach
 from course_lib.attention.transformer import Transformer
 from course_lib.bert.bert import Bert, BertConfig, mean_state
 from course_lib.bert.bert_heads import Classifier, LayerMix, MaskedWords, SpanFinder, Tagger
@@ -59,6 +58,7 @@ from course_lib.detection.detr import DETR, Anchors, Backbone, Queries
 from course_lib.detection.heat_map import HeatMap, found_on, heat_loss, suppress
 from course_lib.detection.matching import match_costs
 from course_lib.detection.set_loss import in_order, left_to_right, loss_given
+from course_lib.inputs.reach import reach
 from course_lib.inputs.sequences import map_state
 from course_lib.language.decoder import Decoder, DecoderConfig
 from course_lib.language.gpt import GPT, GPTConfig

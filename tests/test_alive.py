@@ -15,10 +15,10 @@ from course_lib.show.frames import STANDS
 from course_lib.translation.seq2seq import Seq2Seq
 from course_lib.workshop.publish import alive
 from course_lib.workshop.publish.measured import NOTEBOOKS, ROOT
-from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes import glyphs, images, plays, stored
 
 PLACES = [*alive.LIVE.values(), *alive.SAID.values(), *alive.DRAWN.values()]
-MODELS = sorted({name for cells in PLACES for live in cells.values() for name in (live.model, live.beside) if name})
+MODELS = {one.name: one for cells in PLACES for live in cells.values() for one in (live.model, live.beside) if one}
 CELLS = [(name, cell) for name, cells in alive.LIVE.items() for cell in cells]
 SAID = [(name, cell) for name, cells in alive.SAID.items() for cell in cells]
 # What the page's files have, and what that is called where in the library.
@@ -50,14 +50,14 @@ NAMES = {
 
 def told(name):
     """What the script of a model tells, and nothing but it."""
-    found = re.fullmatch(rf"alive\.models\.{name} = (\{{.*\}});\n", alive.script(name))
+    found = re.fullmatch(rf"alive\.models\.{name} = (\{{.*\}});\n", alive.script(MODELS[name]))
     return json.loads(found[1])
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_written_whole_in_half_precision_and_small(name):
-    assert len(alive.script(name).encode()) < 4_000_000
-    written, weights = told(name), stored.load(name)[0].state_dict()
+    assert len(alive.script(MODELS[name]).encode()) < 4_000_000
+    written, weights = told(name), stored.load(MODELS[name])[0].state_dict()
     numbers, at = np.frombuffer(base64.b64decode(written["weights"]), dtype="<f2"), 0
     assert [key for key, _ in written["shapes"]] == list(weights)
     for (_, shape), weight in zip(written["shapes"], weights.values(), strict=True):
@@ -108,7 +108,7 @@ def test_both_readers_of_words_stand_at_the_control_with_its_word(name, cell):
     assert alive.set_live(notebook, f"{name}.ipynb") == {live.model, live.beside}
     (found,) = [one for one in notebook.cells if one.id == cell]
     section = BeautifulSoup(found.outputs[0].data["text/html"], "html.parser").select_one("section.alive[hidden]")
-    assert section["data-model"].split() == [live.model, live.beside]
+    assert section["data-model"].split() == [live.model.name, live.beside.name]
     assert section.select_one(".word")["value"] == alive.controls(found.source)["word"][1]
     assert {one["id"] for one in section.select("input")} == {one["for"] for one in section.select("label")}
 
@@ -130,7 +130,7 @@ def test_only_the_controls_that_are_named_have_a_form():
     still = new_output("display_data", data={"text/html": f"<img>{STANDS}<strong>text</strong>.</p>"})
     source = 'explore(drawn, text=("text", "to be"), n=("tokens", 1, 0, 9, 1))'
     cells = [new_code_cell(source, id=cell, outputs=[still.copy()]) for cell in ("choose-control", "other")]
-    for name, models, forms in (("07_gpt.ipynb", {"plays_gpt"}, 1), ("06_transformer.ipynb", set(), 0)):
+    for name, models, forms in (("07_gpt.ipynb", {plays.GPT}, 1), ("06_transformer.ipynb", set(), 0)):
         notebook = nbformat.from_dict(json.loads(json.dumps(new_notebook(cells=[new_markdown_cell("# A"), *cells]))))
         assert alive.set_live(notebook, name) == models
         assert [str(cell).count('class="alive"') for cell in notebook.cells[1:]] == [forms, 0]
@@ -142,10 +142,10 @@ def test_a_control_without_a_text_has_no_model_to_answer(source):
         alive.controls(source)
 
 
-@pytest.mark.parametrize("name", ["plays_lstm", "plays_bert", "fashion_vit", "glyphs_conv"])
-def test_a_model_that_the_page_cannot_compute_is_refused(name):
+@pytest.mark.parametrize("recipe", [plays.LSTM, plays.BERT, images.VIT, glyphs.CONV], ids=lambda recipe: recipe.name)
+def test_a_model_that_the_page_cannot_compute_is_refused(recipe):
     with pytest.raises(TypeError, match="no forward pass"):
-        alive.script(name)
+        alive.script(recipe)
 
 
 @pytest.mark.parametrize(
@@ -155,15 +155,15 @@ def test_a_model_that_the_page_cannot_compute_is_refused(name):
 )
 def test_another_reader_of_words_is_refused(other, monkeypatch):
     ours = {"cell": "gru", "bidirectional": True, "attention": "additive"}
-    monkeypatch.setattr(stored, "load", lambda name: (Seq2Seq(30, 74, 8, 8, **(ours | other)), {}))
+    monkeypatch.setattr(alive, "load", lambda recipe: (Seq2Seq(30, 74, 8, 8, **(ours | other)), {}))
     with pytest.raises(TypeError, match="no forward pass"):
-        alive.script("sounds_attention")
+        alive.script(MODELS["sounds_attention"])
 
 
 def test_nothing_is_written_where_no_model_answers(tmp_path):
     alive.write(set(), tmp_path / "alive")
     assert not (tmp_path / "alive").exists()
-    alive.write({"plays_rnn"}, tmp_path / "alive")
+    alive.write({plays.RNN}, tmp_path / "alive")
     assert {path.name for path in (tmp_path / "alive").iterdir()} >= {"attention.js", "worker.js", "plays_rnn.js"}
 
 

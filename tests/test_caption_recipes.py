@@ -185,7 +185,7 @@ def test_a_spotter_learns_which_words_a_name_has():
     ours.learned(model, iter(lambda: (some.images, words), None), ours.spotter_loss, 40)
     assert ours.spotter_loss(model, (some.images, words)) < before / 5
     assert ours.spotted(model, some.images, words) > 0.8
-    images, bags = ours.SPOTTERS["names_words"].images("validation")
+    images, bags = ours.images_and_words("validation")
     assert len(images) == len(bags) and bags.shape[1] == len(tokenizer())
 
 
@@ -234,8 +234,7 @@ def test_grids_stand_in_the_place_of_images(known):
 
 @pytest.mark.slow
 def test_the_stored_spotter_is_worth_what_its_record_says():
-    """SpotterRecipe: measured again; and it is far above chance, among 1,504 names."""
-    (model, record), recipe = load("names_words"), ours.SPOTTERS["names_words"]
-    for part, share in recipe.measured(model).items():
+    """SPOTTER: measured again; and it is far above chance, among 1,504 names."""
+    model, record = load(ours.SPOTTER)
+    for part, share in ours.measure_words(model).items():
         assert share == pytest.approx(record[part], abs=0.01) and share > 0.1
-    assert f"{record['new_names']:.1%}" in recipe.result(record)

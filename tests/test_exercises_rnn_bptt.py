@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.attention.reach import reach
+from course_lib.inputs.reach import reach
 from course_lib.workshop.exercises import all_quizzes
 from course_lib.workshop.exercises.rnn_bptt_streams import broken_streams, mended_streams
 

@@ -161,22 +161,10 @@ def test_a_changed_line_in_attention_makes_stale_what_rests_on_it(tmp_path):
     assert digest(module, "attending", root=a) != digest(module, "attending", root=b)
 
 
-RECIPES = """from course_lib.shelf.attention import attend, other
-PLAYS = {"plays_a": Recipe(attend), "plays_b": Recipe(other)}
-def load(name):
-    return PLAYS[name]
-"""
-
-
-def test_of_the_stored_models_only_those_that_are_read_are_followed(library):
-    root = library()
-    (root / "course_lib/workshop/recipes").mkdir()
-    (root / "course_lib/workshop/recipes/stored.py").write_text(RECIPES)
-    (root / "course_lib/workshop/experiments/reads.py").write_text(
-        "from course_lib.workshop.recipes import stored\ndef reads(seed):\n    return stored.load('plays_b')\n"
-    )
-    found = reached("course_lib.workshop.experiments.reads", "reads", root, ("data/checkpoints/plays_b.safetensors",))
-    assert "course_lib.shelf.attention:other" in found and "course_lib.shelf.attention:attend" not in found
+def test_of_the_stored_models_only_those_that_are_read_are_followed():
+    """In the library as it stands: what loads the GPT does not rest on the LSTM, and no table joins the two."""
+    found = reached("course_lib.workshop.experiments.gpt.core", "fine_tuned")
+    assert "course_lib.language.next_token:small_gpt" in found and "course_lib.recurrent.lstm:LSTM" not in found
 
 
 # --- an experiment and its record

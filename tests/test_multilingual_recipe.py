@@ -298,15 +298,9 @@ def test_a_read_out_bears_what_is_the_same_everywhere():
     assert_close(found, torch.ones(6, 1))
 
 
-def test_the_stored_recipe_is_trained_for_a_few_steps(few):
-    """LanguagesRecipe: what it gives is what `stored` keeps, and the model can be made again from a record."""
-    one = recipe.LANGUAGES["two_languages"]
-    model, history, measured = one.train(2)
-    assert [step for step, _ in map(tuple, (seen for _, seen in history.watched))] == [0, 2]
-    assert set(measured) == one.MEASURED and len(history.loss) == 2
-    one.model_of({}).load_state_dict(model.state_dict())
-    assert one.sizes == (recipe.WIDTH, recipe.N_LAYERS)
-    assert one.result({"twins": 0.25}).startswith("25.0% of") and one.batches_in_words().startswith("64")
+def test_a_run_makes_a_model_that_comes_back(few, short_run):
+    model, record = short_run(recipe.TWO_LANGUAGES)
+    assert record["twins"] == pytest.approx(recipe.twins(model).double().mean().item(), abs=1e-4)
 
 
 def test_bad_input_is_refused_in_words():

@@ -1,4 +1,4 @@
-"""attention/reach.py: by hand where it can be done, else against the whole Jacobian; nothing of the model moves."""
+"""inputs/reach.py: by hand where it can be done, else against the whole Jacobian; nothing of the model moves."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from course_lib.attention.attention import SelfAttention, causal_mask
-from course_lib.attention.reach import reach
+from course_lib.inputs.reach import reach
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.recurrent.rnn import RNN
 

@@ -1,9 +1,9 @@
 """recipes/smaller_bert.py: which rows are read, what is asked of them, marks counted by hand; the two stored models."""
 
-import json
 import math
 import random
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from itertools import islice
 
 import pytest
@@ -14,15 +14,14 @@ from torch import nn
 from torch.testing import assert_close
 
 from course_lib.bert.bert_labels import IGNORED
-from course_lib.bert.replaced_words import Discriminator
 from course_lib.data import plays, punctuation
 from course_lib.data.punctuation import MARKS, Row
 from course_lib.text.wordpiece import WordPiece
 from course_lib.train import fit
 from course_lib.workshop.recipes import replaced_words as spotter
 from course_lib.workshop.recipes import smaller_bert as recipe
-from course_lib.workshop.recipes import stored
-from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
+from course_lib.workshop.recipes.plays import BERT
+from course_lib.workshop.recipes.stored import load
 
 LINES = (
     "Good sir, come hither.", "Thou art a noble knave!", "The king and the lord, my friend, are here.",
@@ -330,58 +329,28 @@ def test_marks_are_learned(small, monkeypatch):
 # --- stored models
 
 
-RECIPES = {
-    "reader": recipe.LeanRecipe("A small one", width=16, n_layers=1, steps=40, batch=4, row=12),
-    "spotter": spotter.DiscriminatorRecipe("A spotter", n_layers=1, steps=40),
+SMALL = {
+    "reader": replace(recipe.TEACHER, build=partial(recipe.build_teacher, 16, 1), steps=40, batch=4, length=12),
+    "spotter": replace(spotter.SPOTTER, build=partial(spotter.build_spotter, 1), steps=40),
 }
 
 
-@pytest.fixture
-def kept(few_steps, tmp_path, monkeypatch):
-    """Two small recipes, and an empty folder for what they make."""
-    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
-    monkeypatch.setattr(stored, "RECIPES", RECIPES)
-    threads = torch.get_num_threads()
-    yield few_steps
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_run_makes_a_model_that_comes_back(kept, name):
-    """LeanRecipe, DiscriminatorRecipe: trained, measured, saved, loaded; the first steps of the whole training."""
-    model, record = train(name, steps=2, progress=False)
-    assert [step for step, _ in record["curve"]] == [0, 2] and record["steps"] == 2
-    how = next(how for how in kept if "watch" in how)
-    assert how["lr"] == RECIPES[name].lr and how["watch_every"] == 500
+@pytest.mark.parametrize("name", SMALL)
+def test_a_run_makes_a_model_that_comes_back(few_steps, short_run, name):
+    """TEACHER, SPOTTER: the first steps of the whole training; what is said of a model was measured."""
+    model, record = short_run(SMALL[name])
+    how = next(how for how in few_steps if "watch" in how)
+    assert how["lr"] == SMALL[name].lr and how["watch_every"] == 500
     assert how["schedule"](1, 2) == recipe.cosine(1, 40, recipe.WARMUP)
-    assert {*record} >= stored.RECORD | RECIPES[name].MEASURED and record["recipe"]["sizes"]
-    assert record["weights"] == sum(part.numel() for part in model.parameters())
-    save(name, model, record)
-    back, again = load(name)
-    assert again == json.loads(json.dumps(record)) and not back.training and type(back) is type(model)
-    assert all(part.equal(model.state_dict()[key].half().float()) for key, part in back.state_dict().items())
-    assert RECIPES[name].about in cards() and RECIPES[name].batches_in_words() in cards()
-    assert RECIPES[name].result(record) in cards()
-
-
-def test_what_is_said_of_a_reader_was_measured(kept):
-    """LeanRecipe: bits of test plays, marks of test speeches; the looks are bits of validation plays."""
-    model, record = train("reader", steps=2, progress=False)
-    assert record["test_bits"] == recipe.bits(model)
-    assert record["curve"][-1][1] == pytest.approx(recipe.bits(model, "validation"), abs=1e-4)
     assert record["test_marks"] == recipe.worth(model.bert, 5)["places"]
-    assert "4 × 12 pieces" in RECIPES["reader"].batches_in_words()
-    assert f"{record['test_bits']:.2f} bits" in RECIPES["reader"].result(record)
-
-
-def test_what_is_said_of_a_spotter_was_measured(kept):
-    """DiscriminatorRecipe: shares found and called wrongly on test plays, marks of test speeches."""
-    model, record = train("spotter", steps=2, progress=False)
-    test = spotter.found(model, "test")
-    assert (record["test_found"], record["test_false_alarms"]) == (test["found"], test["false alarms"])
-    assert record["curve"][-1][1] == pytest.approx(spotter.found(model, "validation")["found"], abs=1e-4)
-    assert record["test_marks"] == recipe.worth(model.bert, 5)["places"] and isinstance(model, Discriminator)
+    if name == "reader":
+        assert record["test_bits"] == recipe.bits(model)
+        assert record["curve"][-1][1] == pytest.approx(recipe.bits(model, "validation"), abs=1e-4)
+    else:
+        test = spotter.found(model, "test")
+        assert (record["test_found"], record["test_false_alarms"]) == (test["found"], test["false alarms"])
+        assert record["curve"][-1][1] == pytest.approx(spotter.found(model, "validation")["found"], abs=1e-4)
 
 
 def test_pieces_are_exchanged_for_frequent_ones(small):
@@ -412,7 +381,7 @@ def test_who_calls_all_exchanged_finds_all(small, score, share):
 
 def plays_pieces():
     """The tokenizer as a file has it, sooner than it is learned; test_stored.py holds the two to each other."""
-    return load("plays_bert")[1]["tokenizer"]
+    return load(BERT)[1]["tokenizer"]
 
 
 @pytest.fixture
@@ -427,24 +396,10 @@ def real(monkeypatch):
     monkeypatch.setattr(spotter, "frequency", cache(spotter.frequency.__wrapped__))
 
 
-@pytest.mark.parametrize("name", ["plays_teacher", pytest.param("plays_spotter", marks=pytest.mark.full)])
-def test_a_stored_model_has_a_whole_record_and_a_small_file(real, name):
-    (model, record), made = load(name), stored.RECIPES[name]
-    assert not model.training and record["weights"] == sum(part.numel() for part in model.parameters())
-    steps, seen = zip(*record["curve"], strict=True)
-    assert steps[0] == 0 and steps[-1] == record["steps"] == made.steps
-    if name == "plays_teacher":
-        assert seen[-1] < seen[0] - 3
-    else:  # an untrained one may call all of them exchanged
-        assert abs(seen[-1] - spotter.found(model, "validation")["found"]) < 0.01
-    assert (CHECKPOINTS / f"{name}.safetensors").stat().st_size < 3e6
-    assert made.result(record) in (CHECKPOINTS / "README.md").read_text(encoding="utf-8")
-
-
 @pytest.mark.slow
 def test_the_stored_teacher_is_worth_what_its_card_says(real, monkeypatch):
     """load: bits of hidden pieces, on fewer rows; far below who knows the frequencies alone."""
-    model, record = load("plays_teacher")
+    model, record = load(recipe.TEACHER)
     few = recipe.blanks.__wrapped__("test", 200)
     monkeypatch.setattr(recipe, "blanks", lambda split: few)
     found = recipe.bits(model)
@@ -454,7 +409,7 @@ def test_the_stored_teacher_is_worth_what_its_card_says(real, monkeypatch):
 
 @pytest.mark.full  # the weights are those of their SHA-256; what they are worth, `make test-all` measures again
 def test_the_stored_spotter_is_worth_what_its_card_says(real):
-    model, record = load("plays_spotter")
+    model, record = load(spotter.SPOTTER)
     found = spotter.found(model, "test")
     assert abs(found["found"] - record["test_found"]) < 0.01
     assert abs(found["false alarms"] - record["test_false_alarms"]) < 0.005 < found["found"] - found["false alarms"]
@@ -462,7 +417,7 @@ def test_the_stored_spotter_is_worth_what_its_card_says(real):
 
 @pytest.mark.full  # the weights are those of their SHA-256; what they are worth, `make test-all` measures again
 def test_the_stored_teacher_sets_as_many_marks_as_its_card_says(real):
-    model, record = load("plays_teacher")
+    model, record = load(recipe.TEACHER)
     assert abs(recipe.worth(model.bert, 5)["places"] - record["test_marks"]) < 0.02
 
 

@@ -4,111 +4,119 @@ import json
 import math
 import random
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from course_lib.bert.bert import BertConfig
-from course_lib.bert.bert_heads import MaskedWords
-from course_lib.bert.pretraining import masked_bits
-from course_lib.data import plays
+from course_lib.bert.pretraining import masked_bits, play_pieces, small_bert
+from course_lib.data import plays as texts
 from course_lib.data.checksums import LIST
 from course_lib.language import next_token
-from course_lib.language.gpt import GPT, GPTConfig
-from course_lib.language.next_token import bits_per_token
-from course_lib.recurrent.language_model import bits_per_character
+from course_lib.language.next_token import bits_per_token, small_gpt, subwords
+from course_lib.recurrent import lstm
+from course_lib.recurrent.language_model import bits_per_character, streams
 from course_lib.text.tokenizers import CharTokenizer
 from course_lib.text.wordpiece import WordPiece
-from course_lib.workshop.recipes import plays as plays_recipes
-from course_lib.workshop.recipes import stored
-from course_lib.workshop.recipes.plays import PLAYS
-from course_lib.workshop.recipes.stored import CHECKPOINTS, RECIPES, cards, list_checksum, load, save, train
+from course_lib.workshop.recipes import plays, stored
+from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, list_checksum, load, recipes, save, train
 
 SOME = 20_000  # characters of the test plays
+RECIPES = recipes()
+PLAYS = [name for name, recipe in RECIPES.items() if "tokenizer" in recipe.holds]
+LEARNERS = {"plays_gpt": subwords, "plays_bert": play_pieces}  # the others read characters
 
 
 @cache
 def learnt(tokenizer):
     """The tokenizer that this function learns from the train split."""
-    return tokenizer(plays.text("train"))
+    return tokenizer(texts.text("train"))
 
 
-def bits_of(model, record, recipe, text):
-    """Bits per character of a text, or per masked piece."""
-    tokenizer, read = record["tokenizer"], record["tokenizer"].encode(text)
-    per_character = len(read) / len(text)
-    more, unit = ((tokenizer,), 1) if recipe.masked else ((), per_character)
-    return recipe.bits(model, read.flip(0) if recipe.backwards else read, *more) * unit
+def bits_of(name, text):
+    """Bits per character of a text, or per masked piece, by the stored model."""
+    model, record = load(RECIPES[name])
+    read = record["tokenizer"].encode(text)
+    if name == "plays_bert":
+        return masked_bits(model, read, record["tokenizer"])
+    of_tokens = bits_per_token if name == "plays_gpt" else bits_per_character
+    return of_tokens(model, read.flip(0) if name == "plays_backward" else read) * len(read) / len(text)
 
 
 @pytest.mark.full  # half a minute for a GPT, which reads each token of the test plays twice
 @pytest.mark.parametrize("name", PLAYS)
 def test_a_stored_model_is_worth_what_its_record_says(name):
-    model, record = load(name)
-    assert abs(bits_of(model, record, RECIPES[name], plays.text("test")) - record["test_bits"]) < 2e-3
+    assert abs(bits_of(name, texts.text("test")) - load(RECIPES[name])[1]["test_bits"]) < 2e-3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYS)
 def test_a_stored_model_is_worth_about_what_its_record_says(name):
     """On the first thirtieth of the test plays, which is not as hard as the rest: given up is the third digit."""
-    (model, record), recipe, text = load(name), RECIPES[name], plays.text("test")[:SOME]
-    assert not model.training
-    assert record["weights"] == sum(p.numel() for p in model.parameters())
-    assert abs(bits_of(model, record, recipe, text) - record["test_bits"]) < 0.25
+    record, text = load(RECIPES[name])[1], texts.text("test")[:SOME]
+    assert abs(bits_of(name, text) - record["test_bits"]) < 0.25
     per_character = len(record["tokenizer"].encode(text)) / len(text)
-    unit = 1 if recipe.masked else per_character
-    steps, bits = zip(*record["curve"], strict=True)
-    assert steps[0] == 0 and steps[-1] == record["steps"] == recipe.steps
-    assert bits[-1] * per_character / unit < 2.3 and 0.9 * math.log2(record["vocab_size"]) * unit < bits[0]
+    unit = 1 if name == "plays_bert" else per_character
+    (_, first), *_, (_, last) = record["curve"]
+    assert last * per_character / unit < 2.3 and 0.9 * math.log2(record["vocab_size"]) * unit < first
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_stored_model_has_a_whole_record_and_a_small_file(name):
+    (model, record), recipe = load(RECIPES[name]), RECIPES[name]
+    assert not model.training and all(weight.isfinite().all() for weight in model.state_dict().values())
+    assert record["weights"] == sum(weight.numel() for weight in model.parameters())
+    assert record.keys() >= stored.RECORD | {*recipe.holds} and record["seed"] == recipe.seed
+    steps = [step for step, _ in record["curve"]]
+    assert steps[0] == 0 and steps[1] == recipe.look and steps[-1] == record["steps"] == recipe.steps
+    assert (CHECKPOINTS.parents[1] / recipe.file).stat().st_size < 4e6
 
 
 def test_models_that_are_compared_have_about_the_same_number_of_weights():
-    sizes = [load(name)[1]["weights"] for name in ("plays_rnn", "plays_lstm", "plays_gru")]
+    sizes = [load(recipe)[1]["weights"] for recipe in (plays.RNN, plays.LSTM, plays.GRU)]
     assert max(sizes) / min(sizes) < 1.07
 
 
-@pytest.mark.slow
-def test_a_run_makes_a_model_that_comes_back_as_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "checkpoints")
-    threads = torch.get_num_threads()
-    try:
-        model, record = train("plays_lstm", steps=3, progress=False)
-    finally:
-        torch.set_num_threads(threads)
-    assert record["steps"] == 3 and [step for step, _ in record["curve"]] == [0, 3] and record["seed"] == 0
-    path = save("plays_lstm", model, record)
-    assert {file.name for file in path.parent.iterdir()} == {path.name, LIST}  # nothing half-written is left
-    back, same = load("plays_lstm")
-    assert same_records(same, record)
-    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), back.state_dict().values(), strict=True))
+def test_a_recipe_loads_nothing_of_a_later_lesson():
+    """A fault in the recipes of lesson 18 breaks lesson 18 alone, and no earlier one waits for them."""
+    code = (
+        "import sys\nfrom course_lib.workshop.recipes.stored import load\n"
+        "from course_lib.workshop.recipes import plays\nload(plays.LSTM)\n"
+        "print([name for name in sys.modules if name.startswith('course_lib.')])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "recipes.plays" in loaded and "recurrent.lstm" in loaded
+    assert [name for name in ("words_to_images", "images", "multimodal", "bert", "language.") if name in loaded] == []
 
 
-def test_unknown_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path, monkeypatch):
-    with pytest.raises(LookupError, match="no model called 'plays_t5'. There are: plays_rnn"):
-        load("plays_t5")
-    weights = {key: value.contiguous() for key, value in load("plays_rnn")[0].state_dict().items()}
+# --- files that are not as they should be
+
+
+def test_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path, monkeypatch):
+    weights = {key: value.contiguous() for key, value in load(plays.RNN)[0].state_dict().items()}
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
+    path = tmp_path / "plays_rnn.safetensors"
     with pytest.raises(FileNotFoundError, match="python -m course_lib.workshop.recipes.stored plays_rnn"):
-        load("plays_rnn")
-    (tmp_path / "plays_rnn.safetensors").write_bytes((CHECKPOINTS / "plays_rnn.safetensors").read_bytes()[:5000])
+        load(plays.RNN)
+    path.write_bytes((CHECKPOINTS / path.name).read_bytes()[:5000])
     with pytest.raises(ValueError, match="plays_rnn.safetensors is damaged"):
-        load("plays_rnn")
-    list_checksum(tmp_path / "plays_rnn.safetensors")  # it was damaged before it was listed
+        load(plays.RNN)
+    list_checksum(path)  # it was damaged before it was listed
     with pytest.raises(ValueError, match="plays_rnn.safetensors is damaged"):
-        load("plays_rnn")
-    save_file(weights, tmp_path / "plays_rnn.safetensors")
-    list_checksum(tmp_path / "plays_rnn.safetensors")
+        load(plays.RNN)
+    save_file(weights, path)
+    list_checksum(path)
     with pytest.raises(ValueError, match="holds no weights of this course"):
-        load("plays_rnn")
-    (tmp_path / "plays_rnn.safetensors").write_bytes((CHECKPOINTS / "plays_lstm.safetensors").read_bytes())
-    list_checksum(tmp_path / "plays_rnn.safetensors")
+        load(plays.RNN)
+    path.write_bytes((CHECKPOINTS / "plays_lstm.safetensors").read_bytes())
+    list_checksum(path)
     with pytest.raises(ValueError, match="does not fit its recipe"):
-        load("plays_rnn")
+        load(plays.RNN)
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -121,7 +129,7 @@ def test_a_flipped_bit_is_refused_wherever_it_lies(name, tmp_path, monkeypatch):
         content[place] ^= (bit := 1 << draw.randrange(8))
         (tmp_path / f"{name}.safetensors").write_bytes(content)
         with pytest.raises(ValueError, match=f"{name}.safetensors is damaged: its SHA-256 is not the one in {LIST}"):
-            load(name)
+            load(RECIPES[name])
         content[place] ^= bit
 
 
@@ -135,7 +143,7 @@ def test_a_model_that_no_list_vouches_for_is_refused(listed, words, tmp_path, mo
     if listed is not None:
         (tmp_path / LIST).write_text(listed)
     with pytest.raises(ValueError, match=words):
-        load("plays_rnn")
+        load(plays.RNN)
 
 
 def test_the_list_names_every_stored_file_and_stays_when_one_is_listed_again(tmp_path):
@@ -146,104 +154,61 @@ def test_the_list_names_every_stored_file_and_stays_when_one_is_listed_again(tmp
     assert (tmp_path / LIST).read_text() == listed
 
 
+LETTERS = CharTokenizer("abc").to_json()
+
+
 @pytest.mark.parametrize(
-    ("weights", "record", "words"),
+    ("weights", "record", "tokenizer", "words"),
     [
-        ({}, lambda whole: {}, "its record lacks commit, "),
-        ({}, lambda whole: {"vocab_size": 71}, "its record lacks .*test_bits, weights"),
-        ({}, lambda whole: [1], ""),
-        ({}, lambda whole: whole | {"vocab_size": -1}, ""),
-        ({}, lambda whole: whole | {"vocab_size": "many"}, ""),
-        ({"readout.bias": None}, lambda whole: whole, "Missing key.*readout.bias"),
-        ({"more": torch.zeros(1)}, lambda whole: whole, "Unexpected key.*more"),
-        ({"readout.bias": torch.zeros(3)}, lambda whole: whole, "size mismatch for readout.bias"),
+        ({}, lambda whole: {}, str, "its record lacks commit, "),
+        ({}, lambda whole: {"vocab_size": 71}, str, "its record lacks .*test_bits, weights"),
+        ({}, lambda whole: [1], str, ""),
+        ({}, lambda whole: whole | {"vocab_size": -1}, str, ""),
+        ({}, lambda whole: whole | {"vocab_size": "many"}, str, ""),
+        ({"readout.bias": None}, dict, str, "Missing key.*readout.bias"),
+        ({"more": torch.zeros(1)}, dict, str, "Unexpected key.*more"),
+        ({"readout.bias": torch.zeros(3)}, dict, str, "size mismatch for readout.bias"),
+        ({}, dict, lambda whole: None, "its record lacks tokenizer"),
+        ({}, dict, lambda whole: LETTERS, "its tokenizer has 4 tokens"),
+        ({}, dict, lambda whole: '{"type": "T5"}', ""),
     ],
 )
-def test_a_file_whose_parts_do_not_fit_is_refused_in_words(tmp_path, monkeypatch, weights, record, words):
-    model, whole = load("plays_rnn")
+def test_a_file_whose_parts_do_not_fit_is_refused_in_words(tmp_path, monkeypatch, weights, record, tokenizer, words):
+    model, whole = load(plays.RNN)
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
     kept = {key: tensor.contiguous() for key, tensor in (model.state_dict() | weights).items() if tensor is not None}
-    tokenizer = whole.pop("tokenizer").to_json()
-    header = {"format": stored.FORMAT, "record": json.dumps(record(whole)), "tokenizer": tokenizer}
-    save_file(kept, tmp_path / "plays_rnn.safetensors", metadata=header)
+    said = tokenizer(whole.pop("tokenizer").to_json())
+    header = {"format": stored.FORMAT, "record": json.dumps(record(whole)), "tokenizer": said}
+    save_file(kept, tmp_path / "plays_rnn.safetensors", metadata={key: part for key, part in header.items() if part})
     list_checksum(tmp_path / "plays_rnn.safetensors")
     with pytest.raises(ValueError, match=rf"plays_rnn.safetensors does not fit its recipe \(.*{words}"):
-        load("plays_rnn")
-
-
-def test_a_header_without_its_record_is_refused_in_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
-    save_file({"w": torch.zeros(1)}, tmp_path / "plays_rnn.safetensors", metadata={"format": stored.FORMAT})
-    list_checksum(tmp_path / "plays_rnn.safetensors")
-    with pytest.raises(ValueError, match="does not fit its recipe .its record lacks"):
-        load("plays_rnn")
+        load(plays.RNN)
 
 
 def of_characters(name):
     """To learn pieces of the train split takes a tokenizer from five seconds to a minute; characters take none."""
-    return name if RECIPES[name].tokenizer is CharTokenizer else pytest.param(name, marks=pytest.mark.full)
+    return pytest.param(name, marks=pytest.mark.full) if name in LEARNERS else name
 
 
 @pytest.mark.parametrize("name", [of_characters(name) for name in PLAYS])
 def test_the_stored_tokenizer_is_the_learnt_one(name):
-    kept, fresh = load(name)[1]["tokenizer"], learnt(RECIPES[name].tokenizer)
+    kept, fresh = load(RECIPES[name])[1]["tokenizer"], learnt(LEARNERS.get(name, CharTokenizer))
     assert type(kept) is type(fresh) and kept.to_json() == fresh.to_json()
-    text = plays.text("test")[:20_000]
+    text = texts.text("test")[:20_000]
     assert torch.equal(kept.encode(text), fresh.encode(text))
 
 
 @pytest.mark.parametrize("name", PLAYS)
 def test_a_model_and_its_tokenizer_need_no_plays(name, monkeypatch):
-    monkeypatch.setattr(plays, "text", lambda split: pytest.fail("the plays were read"))
-    model, record = load(name)
+    monkeypatch.setattr(texts, "text", lambda split: pytest.fail("the plays were read"))
+    model, record = load(RECIPES[name])
     ids = record["tokenizer"].encode("To be, or not to be")
     assert len(record["tokenizer"]) == record["vocab_size"] > ids.max()
     logits = model(ids[None])
     assert (logits[0] if isinstance(logits, tuple) else logits).shape == (1, len(ids), record["vocab_size"])
 
 
-@pytest.mark.parametrize("change", ["none", "another", "broken"])
-def test_a_tokenizer_that_does_not_fit_is_refused_in_words(tmp_path, monkeypatch, change):
-    model, record = load("plays_rnn")
-    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
-    header = {"format": stored.FORMAT, "record": json.dumps({k: v for k, v in record.items() if k != "tokenizer"})}
-    words = {
-        "none": "its record lacks tokenizer",
-        "another": "its tokenizer has 4 tokens",
-        "broken": "does not fit its recipe",
-    }[change]
-    if change != "none":
-        header["tokenizer"] = CharTokenizer("abc").to_json() if change == "another" else '{"type": "T5"}'
-    weights = {key: value.contiguous() for key, value in model.state_dict().items()}
-    save_file(weights, tmp_path / "plays_rnn.safetensors", metadata=header)
-    list_checksum(tmp_path / "plays_rnn.safetensors")
-    with pytest.raises(ValueError, match=rf"plays_rnn.safetensors does not fit.*{words}|{words}"):
-        load("plays_rnn")
-
-
-def test_a_recipe_makes_a_new_model_of_its_layer():
-    for recipe in PLAYS.values():
-        model, ids = recipe.model(7), torch.zeros(2, 3, dtype=torch.long)
-        if recipe.masked:
-            assert model.bert.config == BertConfig(7, *recipe.sizes)
-            words, pairs = model(ids)
-            assert words.shape == (2, 3, 7) and pairs.shape == (2, 2)
-        elif recipe.layer:
-            assert type(model.rnn) is recipe.layer
-            assert (model.rnn.d_in, model.rnn.d_hidden) == recipe.sizes[:2]
-            assert model(ids)[0].shape == (2, 3, 7)
-        else:
-            assert model.config == GPTConfig(7, *recipe.sizes) and model(ids).shape == (2, 3, 7)
-
-
-# --- other kinds of recipes, each on a small text and for some steps
-
-
-def same_records(one, other):
-    """Of the tokenizer, what it writes; of the rest, what JSON makes of it."""
-    plain = [{key: value for key, value in record.items() if key != "tokenizer"} for record in (one, other)]
-    tokenizers = [record["tokenizer"].to_json() for record in (one, other)]
-    return json.dumps(plain[0]) == json.dumps(plain[1]) and tokenizers[0] == tokenizers[1]
+# --- a short run of each kind of reader, on a small text
 
 
 def a_text(seed, length):
@@ -254,103 +219,67 @@ def a_text(seed, length):
 
 
 TEXTS = {"train": a_text(0, 20_000), "validation": a_text(1, 34_000), "test": a_text(2, 18_000)}
+FEW = {"steps": 4, "batch": 2}
+GPT = replace(plays.GPT, build=lambda vocab_size: small_gpt(vocab_size, 8, 32, 2, 1, 0.1), length=8, **FEW)
+BERT = replace(plays.BERT, build=lambda vocab_size: small_bert(vocab_size, 20, 32, 2, 1, 0.1), length=20, **FEW)
+BACKWARD = replace(
+    plays.BACKWARD, build=lambda vocab_size: plays.build_reader(vocab_size, lstm.LSTM, 4, 8), length=8, **FEW
+)
 
 
 @pytest.fixture
-def tiny(tmp_path, monkeypatch):
-    """The recipe of the GPT and one that reads backwards, made small, their texts and their folder."""
-    small = {
-        "gpt": replace(RECIPES["plays_gpt"], sizes=(8, 32, 2, 1, 0.1), steps=4, batch=2, chunk=8),
-        "bert": replace(RECIPES["plays_bert"], sizes=(20, 32, 2, 1, 0.1), steps=4, batch=2, chunk=20, half=False),
-        "back": replace(RECIPES["plays_backward"], sizes=(4, 8), steps=3, batch=2, chunk=8),
-    }
-    monkeypatch.setattr(stored, "RECIPES", small)
-    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
-    monkeypatch.setattr(plays, "text", TEXTS.get)
-    threads = torch.get_num_threads()
-    yield small
-    torch.set_num_threads(threads)
+def tiny(monkeypatch):
+    monkeypatch.setattr(texts, "text", TEXTS.get)
 
 
-def test_a_recipe_without_a_layer_is_a_whole_model(tiny):
-    model, record = train("gpt", progress=False)
-    assert isinstance(model, GPT) and not model.training
-    assert model.config == GPTConfig(record["vocab_size"], 8, 32, 2, 1, 0.1)
-    assert record["vocab_size"] == len(next_token.subwords(TEXTS["train"]))
-    assert [step for step, _ in record["curve"]] == [0, 4]
-    assert record["recipe"]["layer"] is None and record["recipe"]["sizes"] == [8, 32, 2, 1, 0.1]
-
-
-@pytest.mark.slow
-def test_bits_of_subwords_are_said_per_character(tiny):
+def test_bits_of_subwords_are_said_per_character(tiny, short_run, monkeypatch):
     """A token's bits times tokens over characters: so models that cut a text differently can be compared."""
-    model, record = train("gpt", progress=False)
-    tokens = next_token.subwords(TEXTS["train"])
+    taken, fit = [], plays.fit
+    monkeypatch.setattr(plays, "fit", lambda *args, **how: taken.append(how["optimiser"]) or fit(*args, **how))
+    model, record = short_run(GPT)
+    tokens = subwords(TEXTS["train"])
     for text, said in ((TEXTS["test"], record["test_bits"]), (TEXTS["validation"][:33_000], record["curve"][-1][1])):
         ids = tokens.encode(text)
         assert len(ids) < len(text) / 2
         assert abs(bits_per_token(model, ids) * len(ids) / len(text) - said) < 1e-4
+    assert record["vocab_size"] == len(tokens) and taken == [next_token.three_rounds]
 
 
-def test_bits_of_masked_pieces_are_said_per_piece(tiny):
+def test_bits_of_masked_pieces_are_said_per_piece(tiny, short_run):
     few = WordPiece.train(TEXTS["train"], 60)
-    stored.RECIPES["bert"] = replace(tiny["bert"], tokenizer=lambda text: few)
-    model, record = train("bert", progress=False)
-    assert isinstance(model, MaskedWords) and record["vocab_size"] == len(few)
-    ids = few.encode(TEXTS["test"])
-    assert abs(masked_bits(model, ids, few) - record["test_bits"]) < 1e-4
-    save("bert", model, record)
-    assert same_records(load("bert")[1], record)
+    model, record = short_run(replace(BERT, train=partial(plays.train_bert, learn_tokenizer=lambda text: few)))
+    assert record["vocab_size"] == len(few)
+    assert abs(masked_bits(model, few.encode(TEXTS["test"]), few) - record["test_bits"]) < 1e-4
 
 
-def test_half_precision_halves_a_file_and_hardly_moves_the_logits(tiny):
-    model, record = train("gpt", progress=False)
-    path = save("gpt", model, record)
-    half, kept = path.stat().st_size, load_file(path)
+def test_half_precision_halves_a_file_and_hardly_moves_the_logits(tiny, short_run):
+    model, record = short_run(GPT)
+    half = stored.CHECKPOINTS / "plays_gpt.safetensors"
+    size, kept = half.stat().st_size, load_file(half)
     assert {part.dtype for part in kept.values()} == {torch.float16}
-    back, same = load("gpt")
-    assert same_records(same, record) and record["recipe"]["reader"] == "small_gpt"
-    for name, weight in back.state_dict().items():
-        assert weight.dtype == torch.float32 and torch.equal(weight, model.state_dict()[name].half().float())
     ids = torch.randint(record["vocab_size"], (4, 8))
     expected = model(ids)
-    assert (back(ids) - expected).abs().max() < 5e-3 * expected.abs().max()
-    stored.RECIPES["gpt"] = replace(tiny["gpt"], half=False)
-    whole = save("gpt", model, record).stat().st_size
-    assert 0.45 < half / whole < 0.6
-    assert torch.equal(load("gpt")[0](ids), expected)
+    assert (load(GPT)[0](ids) - expected).abs().max() < 5e-3 * expected.abs().max()
+    assert 0.45 < size / save(replace(GPT, half=False), model, record).stat().st_size < 0.6
+    assert torch.equal(load(GPT)[0](ids), expected)
 
 
-@pytest.mark.parametrize("name, expected", [("gpt", next_token.three_rounds), ("back", None)])
-def test_a_recipe_may_name_its_optimiser(tiny, monkeypatch, name, expected):
-    taken, fit = [], plays_recipes.fit
-    monkeypatch.setattr(plays_recipes, "fit", lambda *args, **how: taken.append(how["optimiser"]) or fit(*args, **how))
-    train(name, steps=1, progress=False)
-    assert taken == [expected]
-
-
-def test_a_backwards_recipe_reads_every_text_from_its_end(tiny, monkeypatch):
-    read, streams = [], tiny["back"].batches
-    watched = replace(tiny["back"], batches=lambda ids, *sizes: read.append(ids) or streams(ids, *sizes))
-    monkeypatch.setitem(stored.RECIPES, "back", watched)
-    model, record = train("back", progress=False)
+def test_a_backwards_recipe_reads_every_text_from_its_end(tiny, short_run):
+    read = []
+    batches = lambda ids, *sizes: read.append(ids) or streams(ids, *sizes)  # noqa: E731
+    model, record = short_run(replace(BACKWARD, train=partial(BACKWARD.train, batches=batches)))
     tokens = CharTokenizer(TEXTS["train"])
     assert any(torch.equal(ids, tokens.encode(TEXTS["train"][::-1])) for ids in read)
     for text, said in ((TEXTS["test"], record["test_bits"]), (TEXTS["validation"][-33_000:], record["curve"][-1][1])):
         assert abs(bits_per_character(model, tokens.encode(text[::-1])) - said) < 1e-4
-    path = save("back", model, record)
-    assert {part.dtype for part in load_file(path).values()} == {torch.float32}
 
 
-@pytest.mark.slow
-def test_a_card_says_what_a_model_reads_and_which_way(tiny):
-    for name in tiny:
-        model, record = train(name, steps=1, progress=False)
-        save(name, model, record)
-    gpt, bert, back = cards().split("## ")[1:]
-    assert gpt.startswith("`gpt`") and "2 × 8 subwords" in gpt and "backwards" not in gpt
-    assert bert.startswith("`bert`") and "2 × 20 pieces of words" in bert and "bits per masked piece" in bert
-    assert back.startswith("`back`") and "2 × 8 characters" in back and "test plays read backwards" in back
+def test_a_run_that_was_killed_goes_on(tiny, short_run, tmp_path):
+    whole, _ = short_run(BACKWARD, 3)
+    train(BACKWARD, 1, progress=False, checkpoint=tmp_path / "run")
+    model, record = train(BACKWARD, 3, progress=False, checkpoint=tmp_path / "run")
+    assert [step for step, _ in record["curve"]] == [0, 1, 3]
+    assert all(torch.equal(one, two) for one, two in zip(whole.parameters(), model.parameters(), strict=True))
 
 
 @pytest.mark.slow

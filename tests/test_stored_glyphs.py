@@ -1,6 +1,7 @@
 """The stored models that read glyphs: the task, what their records say, and Muon for windows held to Muon's step."""
 
-import json
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -10,9 +11,21 @@ from course_lib.data import glyphs
 from course_lib.language.muon import Muon
 from course_lib.vision.convnet import ConvNet, width_for
 from course_lib.vision.images import accuracy
-from course_lib.workshop.recipes import stored
-from course_lib.workshop.recipes.glyphs import GLYPHS, WindowMuon, as_matrices, base_letters, latin, lettered, muon
-from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
+from course_lib.workshop.recipes.glyphs import (
+    CONV,
+    CONV_SIZES,
+    VIT,
+    VIT_SIZES,
+    WindowMuon,
+    as_matrices,
+    base_letters,
+    latin,
+    lettered,
+    muon,
+)
+from course_lib.workshop.recipes.stored import load
+
+both = pytest.mark.parametrize("recipe", [VIT, CONV], ids=lambda recipe: recipe.name)
 
 
 def test_the_classes_are_the_letters_of_the_training_faces_and_others_are_never_right():
@@ -28,10 +41,10 @@ def test_the_classes_are_the_letters_of_the_training_faces_and_others_are_never_
 
 
 def test_the_two_models_have_about_the_same_number_of_weights():
-    vit, conv = (sum(p.numel() for p in GLYPHS[name].model().parameters()) for name in ("glyphs_vit", "glyphs_conv"))
-    channels, kinds, width, stages = GLYPHS["glyphs_conv"].sizes
+    vit, conv = (sum(p.numel() for p in recipe.build().parameters()) for recipe in (VIT, CONV))
+    channels, kinds, width, stages = CONV_SIZES
     assert width == width_for(vit, lambda width: ConvNet(channels, kinds, width, stages)) and 0.97 < conv / vit < 1.03
-    assert kinds == GLYPHS["glyphs_vit"].sizes[2] == len(base_letters())
+    assert kinds == VIT_SIZES[2] == len(base_letters())
 
 
 def test_windows_are_stepped_as_muon_steps_a_matrix():
@@ -62,48 +75,34 @@ def test_windows_are_windows_again_after_an_error():
 
 
 def test_both_kinds_of_network_have_every_weight_in_one_group():
-    for name, recipe in GLYPHS.items():
-        model = recipe.model()
+    for recipe in (VIT, CONV):
+        model = recipe.build()
         matrices, rest = muon(model).param_groups
         held = [id(weight) for group in (matrices, rest) for weight in group["params"]]
-        assert sorted(held) == sorted(map(id, model.parameters())), name
-        assert all(weight.ndim == (2 if name == "glyphs_vit" else 4) for weight in matrices["params"])
-        assert len(matrices["params"]) == (6 * 4 if name == "glyphs_vit" else 7)
+        assert sorted(held) == sorted(map(id, model.parameters())), recipe.name
+        assert all(weight.ndim == (2 if recipe is VIT else 4) for weight in matrices["params"])
+        assert len(matrices["params"]) == (6 * 4 if recipe is VIT else 7)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GLYPHS)
-def test_a_stored_model_has_a_whole_record_a_small_file_and_is_worth_what_it_says(name):
-    (model, record), recipe = load(name), GLYPHS[name]
-    assert not model.training and record["weights"] == sum(p.numel() for p in model.parameters())
-    steps, shares = zip(*record["curve"], strict=True)
-    assert steps[0] == 0 and steps[-1] == record["steps"] == recipe.steps and shares[0] < 0.1
-    assert list(record["test_by_face"]) == list(glyphs.FACES["test"])
+@both
+def test_a_stored_model_is_worth_what_it_says(recipe):
+    model, record = load(recipe)
+    (_, first), *_, (_, last) = record["curve"]
+    assert first < 0.1 and list(record["test_by_face"]) == list(glyphs.FACES["test"])
     images, labels = lettered("test")
     some = slice(None, None, 8)
     assert abs(accuracy(model, images[some], labels[some]) - record["test_accuracy"]) < 0.05
     validation = accuracy(model, *lettered("validation"))  # in half precision as stored, and in full when it was seen
-    assert abs(validation - shares[-1]) <= 2 / 666
-    assert (CHECKPOINTS / f"{name}.safetensors").stat().st_size < 1e6
+    assert abs(validation - last) <= 2 / 666
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GLYPHS)
-def test_a_run_makes_a_model_that_comes_back(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
+@both
+def test_a_run_makes_a_model_that_comes_back(recipe, short_run, monkeypatch):
     some = {split: tuple(part[::40] for part in lettered(split)) for split in ("train", "validation", "test")}
     rows = {split: (None, latin(split)[1][::40]) for split in some}
     monkeypatch.setattr("course_lib.workshop.recipes.glyphs.lettered", some.__getitem__)
     monkeypatch.setattr("course_lib.workshop.recipes.glyphs.latin", rows.__getitem__)
-    threads = torch.get_num_threads()
-    try:
-        model, record = train(name, steps=2, progress=False, checkpoint=tmp_path / "run")
-    finally:
-        torch.set_num_threads(threads)
+    model, record = short_run(replace(recipe, train=partial(recipe.train, data=some.__getitem__)))
     assert record["test_accuracy"] == accuracy(model, *some["test"])
-    assert [step for step, _ in record["curve"]] == [0, 2]
-    save(name, model, record)
-    back, same = load(name)
-    assert same == json.loads(json.dumps(record))
-    assert all(torch.equal(weight, model.state_dict()[key].half().float()) for key, weight in back.state_dict().items())
-    assert f"{record['test_accuracy']:.1%} of the base letters in four faces never seen" in cards()

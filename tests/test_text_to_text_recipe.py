@@ -76,16 +76,10 @@ def test_the_nearest_pair_shares_most_words():
 
 
 @pytest.mark.slow
-def test_the_stored_recipe_is_trained_for_a_few_steps(monkeypatch):
-    """ReaderRecipe: what it gives is what `stored` keeps, and the model can be made again from a record."""
+def test_a_run_makes_a_model_that_comes_back(monkeypatch, short_run):
     monkeypatch.setattr(recipe, "TESTS", 4)
     monkeypatch.setattr(recipe, "tuned", lambda *_: None)
-    one = recipe.READERS["sentences_reader"]
-    model, history, measured = one.train(3, progress=False)
-    assert [step for step, _ in map(tuple, (seen for _, seen in history.watched))] == [0, 3]
-    assert set(measured) == one.MEASURED and len(history.loss) == 3
-    one.model_of({}).load_state_dict(model.state_dict())
-    assert one.result({"tuned_exact": 0.25}).startswith("25.0% of") and one.batches_in_words().startswith("32")
+    short_run(recipe.READER)
 
 
 def test_bad_input_is_refused_in_words():

@@ -1,6 +1,5 @@
 """recipes/words_to_images.py: no letter of a new name is learned from, words ask for their own codes, what is right."""
 
-import json
 import math
 from itertools import islice
 
@@ -15,9 +14,8 @@ from course_lib.language.gpt import GPTConfig
 from course_lib.multimodal.words_then_codes import nats, row_of
 from course_lib.text.tokenizers import WordTokenizer
 from course_lib.train import cosine
-from course_lib.workshop.recipes import stored
 from course_lib.workshop.recipes import words_to_images as recipe
-from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
+from course_lib.workshop.recipes.stored import load
 
 PLACES, CODES = recipe.PLACES, recipe.N_CODES
 
@@ -51,7 +49,7 @@ def few(monkeypatch):
 
 @pytest.fixture(scope="module")
 def codes_model():
-    return load("letters_codes")[0]
+    return load(recipe.CODES)[0]
 
 
 def given_to_fit(monkeypatch):
@@ -109,7 +107,7 @@ def test_codes_begin_among_the_vectors(few):
 
 def test_every_weight_of_the_vq_vae_is_stepped_once():
     """conv_muon: all windows but the first as matrices; the codes and what else there is by AdamW."""
-    model = recipe.VQVAE(*recipe.CodesRecipe("").sizes)
+    model = recipe.CODES.build()
     groups = recipe.conv_muon(model).param_groups
     matrices, rest = (group["params"] for group in groups)
     assert sorted(map(id, [*matrices, *rest])) == sorted(map(id, model.parameters()))
@@ -240,8 +238,8 @@ def test_every_name_asks_for_its_own_codes(few, monkeypatch):
 
 def test_the_gpt_reads_a_name_and_all_codes():
     """gpt: of the size that its recipe says, one vocabulary of words and codes; the seed draws its weights."""
-    model, sizes = recipe.gpt(0), recipe.LETTERS["letters_drawer"].sizes
-    assert model.config == GPTConfig(*sizes) and sizes[:2] == (len(recipe.tokenizer()) + 64, recipe.n_tokens() + 64)
+    model = recipe.gpt(0)
+    assert model.config == GPTConfig(len(recipe.tokenizer()) + 64, recipe.n_tokens() + 64, 96, 4, 4)
     assert same(parts(model), parts(recipe.gpt(0))) and not same(parts(model), parts(recipe.gpt(1)))
     matrices, rest = (group["params"] for group in recipe.muon(model).param_groups)
     assert sorted(map(id, [*matrices, *rest])) == sorted(map(id, model.parameters()))
@@ -344,7 +342,7 @@ def test_an_image_fits_its_own_name(few):
 
 
 def test_the_stored_clip_tells_a_name_from_another():
-    model, known = load("letters_clip")[0], some(named("test"), slice(None, None, 20))
+    model, known = load(recipe.PICKER)[0], some(named("test"), slice(None, None, 20))
     own, other = (recipe.fits(model, images, known.texts) for images in (known.images, known.images.roll(7, 0)))
     assert (own > other).double().mean() > 0.9 and own.mean() > other.mean() + 0.2
 
@@ -367,24 +365,9 @@ def test_the_clip_learns_each_image_with_its_name(few, monkeypatch):
 # --- what is stored
 
 
-@pytest.mark.parametrize("name", recipe.LETTERS)
-def test_a_recipe_makes_a_model_of_its_size_and_its_file_is_whole(name):
-    one, (model, record) = recipe.LETTERS[name], load(name)
-    assert stored.RECIPES[name] is one and not model.training
-    shapes = [{key: part.shape for key, part in made.state_dict().items()} for made in (model, one.model_of({}))]
-    assert shapes[0] == shapes[1]
-    assert record["weights"] == sum(p.numel() for p in model.parameters())
-    assert record["seed"] == one.seed and one.seed not in range(5)  # of a seed that no record holds
-    assert record["recipe"]["sizes"] == list(one.sizes) and record.keys() >= one.MEASURED | stored.RECORD
-    steps = [step for step, _ in record["curve"]]
-    assert steps[0] == 0 and steps[-1] == record["steps"] == one.steps
-    assert all(part.isfinite().all() for part in model.state_dict().values())
-    assert (CHECKPOINTS / f"{name}.safetensors").stat().st_size < 1e6
-
-
 def test_letters_survive_the_stored_codes(codes_model):
     """letters_codes: letters of new names, painted from their codes, are near and still themselves."""
-    record, known = load("letters_codes")[1], some(named("test"), slice(None, None, 17))
+    record, known = load(recipe.CODES)[1], some(named("test"), slice(None, None, 17))
     images = recipe.painted(codes_model, recipe.codes_of(codes_model, known.images))
     assert recipe.judged(images, known).right > max(0.9, record["test_right"] - 0.06)
     assert (images - known.images).square().mean().item() == pytest.approx(record["test_error"], rel=0.25)
@@ -395,7 +378,7 @@ def test_letters_survive_the_stored_codes(codes_model):
 @pytest.mark.slow
 def test_the_stored_drawer_has_learned_its_codes(codes_model):
     """letters_drawer: as surprised by letters of new names as its record says; a learned letter is drawn as itself."""
-    (model, record), known = load("letters_drawer"), some(named("test"), slice(None, None, 7))
+    (model, record), known = load(recipe.DRAWER), some(named("test"), slice(None, None, 7))
     rows = row_of(recipe.word_ids(known.texts), recipe.codes_of(codes_model, known.images), len(recipe.tokenizer()))
     found = nats(model, rows, PLACES) / PLACES
     assert abs(found.mean() - record["test_nats"]) < max(0.02, 5 * found.std() / len(found) ** 0.5)
@@ -406,21 +389,21 @@ def test_the_stored_drawer_has_learned_its_codes(codes_model):
 
 
 def test_the_stored_clip_is_worth_what_its_record_says():
-    (model, record), known = load("letters_clip"), named("validation")
+    (model, record), known = load(recipe.PICKER), named("validation")
     with torch.no_grad():
         found = model(known.images, recipe.word_ids(known.texts)).argmax(dim=1) == torch.arange(len(known.rows))
     assert abs(found.double().mean() - record["curve"][-1][1]) <= 3 / len(known.rows)
     assert record["curve"][0][1] < 0.02 and 0 < record["test_found"] - 0.5 < 0.5
 
 
-def measured(name, model, known, codes_model):
+def measured(one, model, known, codes_model):
     """What a recipe measures, by hand."""
     ids = recipe.word_ids(known.texts)
-    if name == "letters_drawer":
+    if one is recipe.DRAWER:
         rows = row_of(ids, codes_model.encode(known.images), len(recipe.tokenizer()))
         return {"test_nats": nats(model, rows, PLACES).mean().item() / PLACES}
     with torch.no_grad():
-        if name == "letters_clip":
+        if one is recipe.PICKER:
             found = model(known.images, ids).argmax(dim=1) == torch.arange(len(ids))
             return {"test_found": found.double().mean().item()}
         images = model.paint(model.encode(known.images))
@@ -429,28 +412,14 @@ def measured(name, model, known, codes_model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", recipe.LETTERS)
-def test_a_run_makes_a_model_that_comes_back(few, codes_model, tmp_path, monkeypatch, name):
-    """What `stored` keeps of a short run: the first steps of all, and what is measured on new names, worked by hand."""
-    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
-    monkeypatch.setattr(stored, "load", lambda name: (codes_model, {}))  # whose codes the GPT learns
-    threads, one, rates, fit = torch.get_num_threads(), recipe.LETTERS[name], [], recipe.fit
+@pytest.mark.parametrize("one", [recipe.CODES, recipe.DRAWER, recipe.PICKER], ids=lambda one: one.name)
+def test_a_run_makes_a_model_that_comes_back(few, codes_model, short_run, monkeypatch, one):
+    """The first steps of all, and what is measured on new names, worked by hand."""
+    monkeypatch.setattr(recipe, "load", lambda _: (codes_model, {}))  # whose codes the GPT learns
+    rates, fit = [], recipe.fit
     monkeypatch.setattr(recipe, "fit", lambda *what, **how: rates.append(how["schedule"](30, 2)) or fit(*what, **how))
-    try:
-        model, record = train(name, steps=2, progress=False)
-    finally:
-        torch.set_num_threads(threads)
-    if name != "letters_clip":  # which has never been trained in part
+    model, record = short_run(one)
+    if one is not recipe.PICKER:  # which has never been trained in part
         assert rates == [cosine(30, one.steps, recipe.WARMUP)]
-    assert record.keys() >= one.MEASURED | stored.RECORD and [step for step, _ in record["curve"]] == [0, 2]
-    assert {key: record[key] for key in one.MEASURED} == pytest.approx(
-        measured(name, model, few["test"], codes_model), rel=1e-3
-    )
-    save(name, model, record)
-    monkeypatch.setattr(stored, "load", load)
-    back, again = load(name)
-    assert again == json.loads(json.dumps(record)) and not back.training
-    kept = model.state_dict()
-    assert all(weight.equal(kept[key].half().float()) for key, weight in back.state_dict().items())
-    card = cards().partition(f"`{name}`\n")[2]
-    assert one.result(record) in card and f"2 steps of {one.batches_in_words()}, " in card
+    found = measured(one, model, few["test"], codes_model)
+    assert {key: record[key] for key in one.holds} == pytest.approx(found, rel=1e-3)

@@ -33,7 +33,7 @@ def drawn_by_chance(model, texts, temperature=1.0, seed=0):
 
 @pytest.fixture(scope="module")
 def codes_model():
-    return load("letters_codes")[0]
+    return load(recipe.CODES)[0]
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def test_ink_says_how_grey_an_image_is():
 def test_no_face_told_counts_typefaces(tiny, monkeypatch, codes_model, alike):
     """no_face_told: no typeface is asked for; who draws one thing eight times draws one typeface."""
     given = []
-    monkeypatch.setattr(experiments, "load", {"letters_codes": (codes_model, {}), "letters_drawer": ("it", {})}.get)
+    monkeypatch.setattr(experiments, "load", {recipe.CODES: (codes_model, {}), recipe.DRAWER: ("it", {})}.get)
 
     def drawn(model, texts, temperature=1.0, seed=0):
         assert model == "it"

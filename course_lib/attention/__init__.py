@@ -28,7 +28,6 @@ from course_lib.attention.positions import (
     sinusoidal,
     t5_bucket,
 )
-from course_lib.attention.reach import reach
 from course_lib.attention.transformer import PlacedEmbedding, Transformer, parameter_count
 
 __all__ = [
@@ -64,7 +63,6 @@ __all__ = [
     "masked_softmax",
     "padding_mask",
     "parameter_count",
-    "reach",
     "rms_norm",
     "rotate",
     "sinusoidal",

@@ -1,5 +1,6 @@
 """What models are given: sequences in batches, which of their places are real, and the checks that all layers share."""
 
+from course_lib.inputs.reach import reach
 from course_lib.inputs.sequences import (
     autocast_is_on,
     check_partners,
@@ -34,6 +35,7 @@ __all__ = [
     "is_real",
     "is_whole",
     "map_state",
+    "reach",
     "reading",
     "select_rows",
     "text_places",

@@ -24,7 +24,7 @@ SHELF = (
 )
 
 # Concept files that no single lesson owns; they come before every lesson's own.
-SHARED = ("inputs/shapes.py", "inputs/sequences.py", "text/tokenizers.py", "attention/reach.py")
+SHARED = ("inputs/shapes.py", "inputs/sequences.py", "text/tokenizers.py", "inputs/reach.py")
 
 
 @dataclass(frozen=True)

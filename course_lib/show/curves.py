@@ -23,7 +23,7 @@ def reach_plot(
     furthest: float | None = None,
     title: str = "",
 ) -> Axes:
-    """Reach against distance: each curve (T,) as `course_lib.attention.reach.reach` gives it for the output `at`.
+    """Reach against distance: each curve (T,) as `course_lib.inputs.reach.reach` gives it for the output `at`.
 
     The axis ends at `furthest` places back, or where the longest curve does; inputs after the output are at distances
     below 0. A reach of 0 has no place on an axis of logarithms and is left out. Raises ValueError for no curve, a curve

@@ -20,8 +20,8 @@ from course_lib.workshop.recipes.glyphs import base_letters, lettered
 from .conftest import is_from_disk, patient, watched_page
 from .test_accessibility import MEASURE, MISSED, REACHED
 
-PLACES = {live.model: (name, cell) for name, cells in alive.LIVE.items() for cell, live in cells.items()}
-DRAWN = {live.model: (name, cell) for name, cells in alive.DRAWN.items() for cell, live in cells.items()}
+PLACES = {live.model.name: (name, cell) for name, cells in alive.LIVE.items() for cell, live in cells.items()}
+DRAWN = {live.model.name: (name, cell) for name, cells in alive.DRAWN.items() for cell, live in cells.items()}
 # The model is asked as the page asks it: one answer for each token that it writes, and one at the end.
 ASK = """async ([name, text, knobs, tokens, inside]) => {
   const model = await alive.open(name);
@@ -70,7 +70,7 @@ def wake(page):
 
 def halved(name):
     """The stored model with its weights rounded to half precision and kept in full, as the page has them; tokenizer."""
-    model, record = stored.load(name)
+    model, record = stored.load(stored.recipes()[name])
     with torch.no_grad():
         for value in model.state_dict().values():
             value.copy_(value.half())

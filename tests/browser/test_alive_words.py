@@ -13,7 +13,7 @@ from .test_alive import halved
 
 ((NAME, CELLS),) = alive.SAID.items()
 (LIVE,) = CELLS.values()
-MODELS = (LIVE.model, LIVE.beside)
+MODELS = (LIVE.model.name, LIVE.beside.name)
 SAY = """async ([name, words, longest]) => {
   const model = await alive.open(name);
   const say = (word) => new Promise((done) => model.ask({ ask: "say", word, longest }, done));

@@ -101,7 +101,7 @@ def near(found, wanted, to=1e-3):
 
 def test_its_inner_numbers_are_the_librarys(page):
     """At first, middle and last places, in each block and head, in texts from one token to more than it can read."""
-    model, tokenizer = halved(MODEL)
+    model, tokenizer = halved(MODEL.name)
     d, texts = (
         model.config.d_model // model.config.n_heads,
         ["My lord, the king", "a", "日本 x", plays.text("test")[:900]],
@@ -111,7 +111,7 @@ def test_its_inner_numbers_are_the_librarys(page):
         blocks, logits = inner(model, ids)
         for n, block in enumerate(blocks):
             head, t = (n + 1) % model.config.n_heads, [0, len(ids) // 2, len(ids) - 1, 1][n % 4] % len(ids)
-            found = page.evaluate(OPEN, [MODEL, {"text": text, "place": t, "block": n, "head": head}])
+            found = page.evaluate(OPEN, [MODEL.name, {"text": text, "place": t, "block": n, "head": head}])
             assert ids_of(found) == ids.tolist() and found["t"] == t
             for name in (*PARTS, "after"):
                 own = block[name][t]
@@ -163,7 +163,7 @@ def test_keys_go_from_number_to_number_and_ask(page):
 
 
 def test_it_draws_as_the_library_and_goes_back(page):
-    model, tokenizer = halved(MODEL)
+    model, tokenizer = halved(MODEL.name)
     ids = tokenizer.encode(alive.FIRST_WORDS)
     (wanted,) = generate(model, [ids.tolist()], 3, temperature=0)
     page.get_by_role("slider", name="temperature").press("Home")
@@ -177,7 +177,7 @@ def test_it_draws_as_the_library_and_goes_back(page):
     page.wait_for_function("!document.querySelector('.chips .written')")
     assert page.locator(".chance").inner_text() == ""
     question = {"text": "To be", "draw": True, "block": 0, "head": 0, "knobs": {"temperature": 1.5}}
-    chance = page.evaluate(OPEN, [MODEL, question])["chance"]
+    chance = page.evaluate(OPEN, [MODEL.name, question])["chance"]
     with torch.no_grad():
         probs = next_probs(model(tokenizer.encode("To be")[None])[0, -1], temperature=1.5)
     low = float(probs[: chance["id"]].sum())

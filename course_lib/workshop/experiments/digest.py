@@ -4,8 +4,8 @@ From the experiment's function every name that it uses is followed: to what its 
 imports from course_lib, and so on. Each definition that is reached is hashed by its name and its text, and not by the
 module in which it stands: a function that moves to another file makes no run stale. Docstrings, comments and calls
 that only refuse (`_check_...(...)` on a line of its own) are left out, since they change no number, and so is
-`@experiment(...)`, which says what is to be recorded. Of the tables of stored models only the recipes are followed
-whose files the experiment names. So a changed `attend` makes stale what rests on `attend`, and nothing else.
+`@experiment(...)`, which says what is to be recorded. So a changed `attend` makes stale what rests on `attend`, and
+nothing else.
 """
 
 import ast
@@ -24,7 +24,7 @@ def digest(module: str, name: str, files: tuple[str, ...] = (), root: Path = ROO
     the module, FileNotFoundError for a file that is not there.
     """
     found = hashlib.sha256()
-    texts = reached(module, name, root, files)
+    texts = reached(module, name, root)
     for part, text in sorted((place.rpartition(":")[2], text) for place, text in texts.items()):
         found.update(f"{part}\n{text}\n".encode())
     for file in sorted(files):
@@ -32,9 +32,8 @@ def digest(module: str, name: str, files: tuple[str, ...] = (), root: Path = ROO
     return found.hexdigest()[:12]
 
 
-def reached(module: str, name: str, root: Path = ROOT, files: tuple[str, ...] = ()) -> dict[str, str]:
+def reached(module: str, name: str, root: Path = ROOT) -> dict[str, str]:
     """Every definition that `name` of `module` rests on: "module:name" -> its code as `_text` tells it."""
-    stored = {Path(file).stem for file in files}
     if name not in _definitions(module, root):
         raise LookupError(f"{module} defines no {name}: an experiment is a function at the top of its module.")
     texts, waiting = {}, [(module, name)]
@@ -47,7 +46,7 @@ def reached(module: str, name: str, root: Path = ROOT, files: tuple[str, ...] = 
         if defined is None:  # a module as a whole, or a name that a package hands on
             waiting += _handed_on(module, name, root)
             continue
-        nodes, used = _recipes(module, name, root, stored) or defined
+        nodes, used = defined
         texts[key] = "\n".join(nodes)
         for other, of_it in used:
             if other in _definitions(module, root):
@@ -123,22 +122,6 @@ def _definitions(module: str, root: Path) -> dict[str, tuple[list[str], set[tupl
             texts.append(_text(node))
             uses |= {use for use in _used(node) if use[0] not in names}
     return found
-
-
-def _recipes(module: str, name: str, root: Path, stored: set[str]):
-    """Of a table of recipes by the names of stored models the lines of those that are read; None for all else."""
-    if not module.startswith(f"{PACKAGE}.workshop.recipes."):
-        return None
-    values = [node.value for node in _tree(module, root).body
-              if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name]  # fmt: skip
-    if not values or not isinstance(values[0], ast.Dict) or not all(map(_is_recipe, values[0].values)):
-        return None
-    lines = [line for key, line in zip(values[0].keys, values[0].values, strict=True) if key.value in stored]
-    return [_text(line) for line in lines], {use for line in lines for use in _used(line)}
-
-
-def _is_recipe(node: ast.AST) -> bool:
-    return _called(node).endswith("Recipe")
 
 
 def _text(node) -> str:

@@ -8,7 +8,6 @@ from functools import cache, update_wrapper
 from pathlib import Path
 
 from course_lib.train import course_seed, seed_everything
-from course_lib.workshop.experiments.digest import digest
 from course_lib.workshop.experiments.runs import slug_of
 
 HERE = Path(__file__).resolve().parent
@@ -66,6 +65,8 @@ class Experiment:
     @property
     def digest(self) -> str:
         """Of the code that it runs and the files that it reads."""
+        from course_lib.workshop.experiments.digest import digest  # a notebook needs none
+
         return digest(self.module, self.name, self.files)
 
     @property

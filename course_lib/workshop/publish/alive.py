@@ -39,9 +39,10 @@ from course_lib.text.pairs import END, START
 from course_lib.text.tokenizers import CharTokenizer, WordTokenizer
 from course_lib.translation.seq2seq import AttentionDecoder, Seq2Seq
 from course_lib.vision.vit import ViT
-from course_lib.workshop.recipes import stored
-from course_lib.workshop.recipes.glyphs import base_letters
-from course_lib.workshop.recipes.sounds import LONGEST, reads_aloud
+from course_lib.workshop.recipes import plays, sounds
+from course_lib.workshop.recipes.glyphs import VIT, base_letters
+from course_lib.workshop.recipes.recipe import Recipe
+from course_lib.workshop.recipes.stored import load
 
 ACTIVATIONS = ("gelu", "gelu_tanh")  # that pages/alive/attention.js has
 FIRST_WORDS = "My lord, the king"  # stands in the box of the site's first page
@@ -51,60 +52,60 @@ SCRIPTS = Path(__file__).with_name("pages") / "alive"
 
 @dataclass(frozen=True)
 class Live:
-    """A model that answers at a control: its name in `recipes.stored`, tokens that it writes at once, what it is.
+    """A model that answers at a control, tokens that it writes at once, what it is.
 
-    `beside`: the name of another, which answers the same.
+    `beside`: another, which answers the same.
     """
 
-    model: str
+    model: Recipe
     tokens: int
     about: str
-    beside: str = ""
+    beside: Recipe | None = None
 
 
 # By notebook and by cell. The cell's call of `explore` gives the text and the knobs, as the notebook has them.
 LIVE = {
     "01_rnn_bptt": {
         "temperature-control": Live(
-            "plays_rnn",
+            plays.RNN,
             140,
             "A network of the same size answers, trained beforehand for longer than that of the picture.",
         )
     },
-    "07_gpt": {"choose-control": Live("plays_gpt", 24, "The same GPT answers as in the picture.")},
+    "07_gpt": {"choose-control": Live(plays.GPT, 24, "The same GPT answers as in the picture.")},
 }
 # Lesson 03 has a word to type as well; the weights of its network are another package's, and stay there.
 SAID = {
     "04_attention_alignment": {
         "letters-type": Live(
-            "sounds_attention",
-            LONGEST,
+            sounds.ATTENTION,
+            sounds.LONGEST,
             "The lesson's two networks say your word, of the letters a to z, sound by sound.",
-            beside="sounds_one_vector",
+            beside=sounds.ONE_VECTOR,
         )
     }
 }
 DRAWN = {
     "09_vit": {
         "matter-control": Live(
-            "glyphs_vit", 0, "The stored ViT reads what you draw. It has seen printed letters only, none drawn by hand."
+            VIT, 0, "The stored ViT reads what you draw. It has seen printed letters only, none drawn by hand."
         )
     }
 }
 
 
-def script(name: str) -> str:
-    """The stored model of that name as a script that puts it into `alive.models`: weights in half precision, Base64.
+def script(recipe: Recipe) -> str:
+    """The stored model of a recipe as a script that puts it into `alive.models`: weights in half precision, Base64.
 
-    Raises what `stored.load` raises, and TypeError for a model or a tokenizer that the page has no forward pass of.
+    Raises what `load` raises, and TypeError for a model or a tokenizer that the page has no forward pass of.
     """
-    model, record = stored.load(name)
+    model, record = load(recipe)
     kind, config = _kind(model)
     weights = {key: value.half().contiguous() for key, value in model.state_dict().items()}
     numbers = b"".join(value.numpy().tobytes() for value in weights.values())
     reads, writes = record.get("tokenizer"), None
     if isinstance(model, Seq2Seq):
-        speaker = reads_aloud(model)
+        speaker = sounds.reads_aloud(model)
         reads, writes = speaker.reads, speaker.writes
     told = {
         "kind": kind,
@@ -114,11 +115,11 @@ def script(name: str) -> str:
         "shapes": [[key, list(value.shape)] for key, value in weights.items()],
         "weights": base64.b64encode(numbers).decode(),
     }
-    return f"alive.models.{name} = {json.dumps(told)};\n"
+    return f"alive.models.{recipe.name} = {json.dumps(told)};\n"
 
 
-def set_live(notebook: NotebookNode, name: str) -> set[str]:
-    """Put a form under the stills of those controls at which a model can answer, in place; the names of the models.
+def set_live(notebook: NotebookNode, name: str) -> set[Recipe]:
+    """Put a form under the stills of those controls at which a model can answer, in place; the models.
 
     It is hidden until the page's script runs. name: the notebook's file name. Raises ValueError for a control whose
     call of `explore` has no text to type.
@@ -134,16 +135,16 @@ def set_live(notebook: NotebookNode, name: str) -> set[str]:
             for output in cell.get("outputs", []) if live else []:
                 if STANDS in output.get("data", {}).get("text/html", ""):
                     output.data["text/html"] += made(live, cell)
-                    used |= {live.model, live.beside} - {""}
+                    used |= {live.model, live.beside} - {None}
     return used
 
 
-def write(names: set[str], folder: Path) -> None:
-    """Write what the page's script loads when a reader asks: the forward pass, and the models of those names."""
-    if names:
+def write(models: set[Recipe], folder: Path) -> None:
+    """Write what the page's script loads when a reader asks: the forward pass, and the models."""
+    if models:
         shutil.copytree(SCRIPTS, folder)
-    for name in sorted(names):
-        (folder / f"{name}.js").write_text(script(name), encoding="utf-8")
+    for one in models:
+        (folder / f"{one.name}.js").write_text(script(one), encoding="utf-8")
 
 
 def controls(source: str) -> dict[str, tuple]:
@@ -161,11 +162,11 @@ def form(live: Live, specs: dict[str, tuple], key: str) -> str:
     (text,) = [name for name, spec in specs.items() if isinstance(spec[1], str)]
     label, start = (html.escape(part) for part in specs[text][:2])
     knobs = "".join(_knob(name, spec, f"alive-{key}-{name}") for name, spec in specs.items() if name != text)
-    model, _ = stored.load(live.model)
+    model, _ = load(live.model)
     more = f'<p><a href="{INSIDE}">Look inside this GPT</a></p>' if isinstance(model, GPT) else ""
     first = "\n" if start.startswith("\n") else ""  # a browser leaves out the first line's end of a textarea
     return f"""
-<section class="alive" hidden data-model="{live.model}" data-tokens="{live.tokens}" data-prevent-swipe>
+<section class="alive" hidden data-model="{live.model.name}" data-tokens="{live.tokens}" data-prevent-swipe>
 <button type="button" class="begin">Type a text of your own: the model answers in this page</button>
 {more}<form hidden><p>{html.escape(live.about)} Nothing leaves this page.</p>
 <label for="alive-{key}-text">{label}</label>
@@ -187,13 +188,13 @@ def first_page(notebooks: dict[str, NotebookNode]) -> str:
     if cell not in sources:
         return ""
     live, specs = LIVE[page][cell], controls(sources[cell])
-    _, record = stored.load(live.model)
+    _, record = load(live.model)
     told = f"The GPT of lesson {page[:2]}, {record['weights'] / 1e6:.1f} million weights trained on plays, goes on"
     knob = _knob("temperature", specs["temperature"], "alive-front-temperature")
     return f"""
 <div><p>{told} with what you type, where scripts run: <a href="{page}.html">its lesson</a> shows what it writes, and <a
 href="{INSIDE}">it lies open</a> on a text of yours.</p>
-<section class="alive" hidden data-model="{live.model}" data-tokens="{live.tokens}">
+<section class="alive" hidden data-model="{live.model.name}" data-tokens="{live.tokens}">
 <form hidden><label for="alive-front">{told} with what you type</label>
 <input id="alive-front" class="typed" value="{FIRST_WORDS}" spellcheck="false" autocomplete="off">
 <div class="knobs">{knob}<input type="hidden" data-knob="top_p" value="{specs["top_p"][1]}"></div>
@@ -208,8 +209,9 @@ href="{INSIDE}">it lies open</a> on a text of yours.</p>
 def speaker(live: Live, specs: dict[str, tuple], key: str) -> str:
     """The button that wakes two readers of words, and the form: a word, its sounds, how each looks at the letters."""
     ((_, start),) = [spec for spec in specs.values() if isinstance(spec[1], str)]
+    both = f"{live.model.name} {live.beside.name}"
     return f"""
-<section class="alive" hidden data-model="{live.model} {live.beside}" data-longest="{live.tokens}" data-prevent-swipe>
+<section class="alive" hidden data-model="{both}" data-longest="{live.tokens}" data-prevent-swipe>
 <button type="button" class="begin">Type a word of your own: both networks say it in this page</button>
 <form hidden><p>{html.escape(live.about)} Nothing leaves this page.</p>
 <div class="knobs"><span><label for="alive-{key}-word">a word</label><input id="alive-{key}-word" class="word"
@@ -226,7 +228,7 @@ def desk(live: Live, key: str) -> str:
     line = f'data-size="{glyphs.SIZE}" data-baseline="{glyphs.BASELINE}"'
     square = f'width="{glyphs.SIDE}" height="{glyphs.SIDE}"'
     return f"""
-<section class="alive" hidden data-model="{live.model}" {line} data-prevent-swipe>
+<section class="alive" hidden data-model="{live.model.name}" {line} data-prevent-swipe>
 <button type="button" class="begin">Draw a letter: the model reads it in this page</button>
 <form hidden><p>{html.escape(live.about)} Nothing leaves this page.</p>
 <div class="both"><figure><div class="desk"><canvas class="paper" {square} role="img"

@@ -15,9 +15,10 @@ from pathlib import Path
 from course_lib.lesson.sources import fenced
 from course_lib.workshop.publish import alive
 from course_lib.workshop.publish.measured import ROOT
-from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes import plays
+from course_lib.workshop.recipes.stored import load
 
-MODEL = "plays_gpt"
+MODEL = plays.GPT
 TEXT = Path(__file__).with_name("pages") / "inside_gpt.md"
 
 
@@ -148,7 +149,7 @@ ORIGINS = {
 
 def page(names: list[str]) -> str:
     """The page, as Markdown, beside the lessons of those file names; raises what `Origin.place` and `load` raise."""
-    model, record = stored.load(MODEL)
+    model, record = load(MODEL)
     (lesson,) = [name for name, cells in alive.LIVE.items() if any(live.model == MODEL for live in cells.values())]
     link = f"[lesson {lesson[:2]}]({lesson}.ipynb)" if f"{lesson}.ipynb" in names else f"lesson {lesson[:2]}"
     numbers = {"millions": f"{record['weights'] / 1e6:.1f} million", "origins": origins(), "form": form(model.config)}
@@ -226,7 +227,7 @@ def form(config) -> str:
         ),
     ]  # fmt: skip
     return f"""
-<section class="alive inside" hidden data-model="{MODEL}" data-script="inside">
+<section class="alive inside" hidden data-model="{MODEL.name}" data-script="inside">
 <button type="button" class="begin">Open it</button>
 <form hidden><label for="inside-text">Your text</label>
 <textarea id="inside-text" class="typed" rows="2" spellcheck="false" autocomplete="off">{alive.FIRST_WORDS}</textarea>

@@ -7,7 +7,7 @@ model, history = learned(stream(OneStream), hidden_words(known), word_loss)
 
 from collections.abc import Iterator
 from functools import cache, partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -25,8 +25,10 @@ from course_lib.translation.decode import greedy
 from course_lib.vision.convnet import ConvLayer, width_for
 from course_lib.vision.patches import PatchEmbedding
 from course_lib.workshop.recipes.glyph_names import name_ids, tokenizer
-from course_lib.workshop.recipes.images import ImageRecipe
+from course_lib.workshop.recipes.images import train_on_images
+from course_lib.workshop.recipes.recipe import Recipe
 from course_lib.workshop.recipes.scenes import ScenesMuon
+from course_lib.workshop.recipes.stored import load
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
 BATCH, STEPS, LONGEST = 64, 300, 12
@@ -123,48 +125,33 @@ def muon(model: nn.Module) -> ScenesMuon:
     return ScenesMuon(model, SPOTTER_SHARE, rounds=3)
 
 
-class SpotterRecipe(ImageRecipe):
-    """An `ImageRecipe` whose images are letters, and whose labels are the words of their names."""
-
-    MEASURED: ClassVar = {"new_names", "new_faces"}
-
-    def images(self, split: str) -> tuple[Tensor, Tensor]:
-        """Images and words; for validation, letters in faces and with names that are not learned."""
-        parts = {"train": ["train"], "validation": ["validation faces", "validation names"]}[split]
-        known = [named(part) for part in parts]
-        return torch.cat([one.images for one in known]), bags()[torch.cat([one.own for one in known])]
-
-    def measured(self, model: nn.Module) -> dict:
-        """What a trained model is worth on names and on faces never seen."""
-        shares = {}
-        for part in ("new names", "new faces"):
-            known = named(part)
-            shares[part.replace(" ", "_")] = spotted(model, known.images, bags()[known.own])
-        return shares
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return (
-            f"all words of {record['new_names']:.1%} of the names never seen, and of {record['new_faces']:.1%} of the "
-            "letters in faces never seen"
-        )
+def images_and_words(split: str) -> tuple[Tensor, Tensor]:
+    """Images and words of a split; for validation, letters in faces and with names that are not learned."""
+    parts = {"train": ["train"], "validation": ["validation faces", "validation names"]}[split]
+    known = [named(part) for part in parts]
+    return torch.cat([one.images for one in known]), bags()[torch.cat([one.own for one in known])]
 
 
-SPOTTERS = {
-    "names_words": SpotterRecipe(
-        "convolutional network that says which words a letter's name has",
-        Spotter,
-        (),
-        lr=RATE,
-        steps=800,
-        batches=with_words,
-        loss=spotter_loss,
-        accuracy=spotted,
-        optimiser=muon,
-        warmup=20,
-        look=200,
-    )
-}
+def measure_words(model: nn.Module) -> dict:
+    """The shares of names and of faces never seen whose words are all found."""
+    parts = {part.replace(" ", "_"): named(part) for part in ("new names", "new faces")}
+    return {part: spotted(model, known.images, bags()[known.own]) for part, known in parts.items()}
+
+
+SPOTTER = Recipe(
+    "names_words",
+    "convolutional network that says which words a letter's name has",
+    Spotter,
+    partial(train_on_images, data=images_and_words, measure=measure_words, batches=with_words, loss=spotter_loss,
+            accuracy=spotted, optimiser=muon, warmup=20),
+    "all words of {new_names:.1%} of the names never seen, and of {new_faces:.1%} of the letters in faces never seen",
+    ("new_names", "new_faces"),
+    "{} images",
+    lr=RATE,
+    steps=800,
+    batch=64,
+    look=200,
+)  # fmt: skip
 
 
 @torch.no_grad()
@@ -202,10 +189,8 @@ def captioner(attention: str | None = "dot", width: int | None = None) -> Captio
 
 @cache
 def taught_spotter() -> Spotter:
-    """The stored one, "names_words"."""
-    from course_lib.workshop.recipes.stored import load  # which imports this file
-
-    return load("names_words")[0]
+    """The stored one."""
+    return load(SPOTTER)[0]
 
 
 def captions(

@@ -1,6 +1,6 @@
 """The stored models of lesson 11 that write: a name under its picture, or a hidden word of a name beside it."""
 
-from typing import ClassVar
+from functools import partial
 
 from torch import nn
 
@@ -26,7 +26,8 @@ from course_lib.workshop.recipes.glyph_captions import (
     word_loss,
     written,
 )
-from course_lib.workshop.recipes.images import ImageRecipe
+from course_lib.workshop.recipes.images import train_on_images
+from course_lib.workshop.recipes.recipe import Recipe
 
 ASKED = ("case", "letter", "mark")
 
@@ -41,76 +42,53 @@ def filled_in(model: nn.Module, known: Named) -> float:
     return sum(filled(model, asked(known, word)) for word in ASKED) / len(ASKED)
 
 
-class WriterRecipe(ImageRecipe):
-    """An `ImageRecipe` whose images are the grids that the stored eyes make of letters, with names to be written."""
+def grids_and_names(split: str) -> tuple[Named]:
+    """The letters of a split, with the grids that the stored eyes make of them in the place of images.
 
-    MEASURED: ClassVar = {"new_names", "new_faces"}
-
-    def model(self) -> nn.Module:
-        """A new model of grids and words; its weights are drawn at random, but for a captioner's vector."""
-        return captioner("dot")
-
-    def images(self, split: str) -> tuple[Named]:
-        """The letters of one split, with grids in the place of images; for validation faces that are not learned."""
-        return (looked_at(taught_spotter().eyes, named({"validation": "validation faces"}.get(split, split))),)
-
-    def measured(self, model: nn.Module) -> dict:
-        """What a trained model is worth on names and on faces never seen."""
-        return {part.replace(" ", "_"): self.worth(model, *self.images(part)) for part in ("new names", "new faces")}
-
-    def worth(self, model: nn.Module, known: Named) -> float | dict[str, float]:
-        """The share of names that are written rightly."""
-        return written_rightly(model, known)
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return (
-            f"written rightly: {record['new_names']:.1%} of the names never seen, of all names that there are, and "
-            f"{record['new_faces']:.1%} of those in faces never seen"
-        )
-
-    def batches_in_words(self) -> str:
-        """What it reads in a step."""
-        return f"{self.batch} letters and their names"
+    For validation, faces that are not learned.
+    """
+    return (looked_at(taught_spotter().eyes, named({"validation": "validation faces"}.get(split, split))),)
 
 
-class FillerRecipe(WriterRecipe):
-    """The same for a model that is asked for one hidden word of a name."""
-
-    def model(self) -> nn.Module:
-        """A new model with weights drawn at random: grids, ids, mask -> logits of words."""
-        return stream(self.reader)
-
-    def worth(self, model: nn.Module, known: Named) -> dict[str, float]:
-        """The share of each word that is filled in rightly."""
-        return {word: filled(model, asked(known, word)) for word in ASKED}
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        parts = (f"{record['new_names'][word]:.1%} and {record['new_faces'][word]:.1%} of {word}s" for word in ASKED)
-        return f"filled in rightly, with names and in faces never seen: {', '.join(parts)}"
+def measure_written(model: Captioner) -> dict:
+    """The shares of names that are written rightly, of names and of faces never seen."""
+    return {part.replace(" ", "_"): written_rightly(model, *grids_and_names(part)) for part in NEW}
 
 
-HOW = {"steps": STEPS, "batch": BATCH, "optimiser": every_matrix, "warmup": 20, "look": 100}
-WRITERS = {
-    "names_writer": WriterRecipe(
-        "LSTM with attention that writes a letter's name",
-        Captioner,
-        (),
-        lr=RATE,
-        batches=captions,
-        loss=caption_loss,
-        accuracy=written_rightly,
-        **HOW,
-    ),
-    "names_filler": FillerRecipe(
-        "Transformer of two streams that fills in a hidden word of a letter's name",
-        TwoStreams,
-        (),
-        lr=RATES["TwoStreams"],
-        batches=hidden_words,
-        loss=word_loss,
-        accuracy=filled_in,
-        **HOW,
-    ),
+def measure_filled(model: nn.Module) -> dict:
+    """The shares of cases, letters and marks that are filled in rightly, of names and of faces never seen."""
+    letters = {part: grids_and_names(part)[0] for part in NEW}
+    return {part.replace(" ", "_"): {word: filled(model, asked(known, word)) for word in ASKED}
+            for part, known in letters.items()}  # fmt: skip
+
+
+NEW = ("new names", "new faces")
+HOW = {
+    "holds": ("new_names", "new_faces"),
+    "reads": "{} letters and their names",
+    "steps": STEPS,
+    "batch": BATCH,
+    "look": 100,
 }
+WRITER = Recipe(
+    "names_writer",
+    "LSTM with attention that writes a letter's name",
+    captioner,
+    partial(train_on_images, data=grids_and_names, measure=measure_written, batches=captions, loss=caption_loss,
+            accuracy=written_rightly, optimiser=every_matrix, warmup=20),
+    "written rightly: {new_names:.1%} of the names never seen, of all names that there are, and {new_faces:.1%} of "
+    "those in faces never seen",
+    lr=RATE,
+    **HOW,
+)  # fmt: skip
+FILLER = Recipe(
+    "names_filler",
+    "Transformer of two streams that fills in a hidden word of a letter's name",
+    partial(stream, TwoStreams),
+    partial(train_on_images, data=grids_and_names, measure=measure_filled, batches=hidden_words, loss=word_loss,
+            accuracy=filled_in, optimiser=every_matrix, warmup=20),
+    "filled in rightly, with names and in faces never seen: "
+    + ", ".join(f"{{new_names[{word}]:.1%}} and {{new_faces[{word}]:.1%}} of {word}s" for word in ASKED),
+    lr=RATES["TwoStreams"],
+    **HOW,
+)  # fmt: skip

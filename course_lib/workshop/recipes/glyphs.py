@@ -1,12 +1,11 @@
-"""The two models of lesson 09 that read glyphs: the task, their sizes, optimiser and recipes.
+"""The two models of lesson 09 that read glyphs, `VIT` and `CONV`: the task, their sizes, optimiser and recipes.
 
 The task: the base letter of a Latin letter (e of ế), in faces never seen. A model knows the letters of the training
 faces. A test image whose letter is none of these has the label -1: every answer to it is wrong, whoever gives it.
 """
 
 from contextlib import contextmanager
-from functools import cache
-from typing import ClassVar
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +13,10 @@ from torch import Tensor, nn
 from course_lib.data import glyphs
 from course_lib.language.muon import Muon, split
 from course_lib.vision.convnet import ConvNet
-from course_lib.vision.images import labelled_batches
+from course_lib.vision.images import accuracy, labelled_batches
 from course_lib.vision.vit import ViT, ViTConfig
-from course_lib.workshop.recipes.images import ImageRecipe
+from course_lib.workshop.recipes.images import train_on_images
+from course_lib.workshop.recipes.recipe import Recipe
 
 FARTHEST = 2  # pixels by which copies are moved
 
@@ -84,52 +84,40 @@ def muon(model: nn.Module) -> Muon:
     return Muon(split(model), rounds=3) if hasattr(model, "blocks") else WindowMuon(model, rounds=3)
 
 
-class GlyphRecipe(ImageRecipe):
-    """An `ImageRecipe` whose images are the Latin letters, and whose labels are their base letters."""
-
-    MEASURED: ClassVar = {"test_accuracy", "test_by_face"}
-
-    def images(self, split: str) -> tuple[Tensor, Tensor]:
-        """The images and labels of the faces of one split."""
-        return lettered(split)
-
-    def measured(self, model: nn.Module) -> dict:
-        """What a trained model is worth on faces never seen."""
-        images, labels = lettered("test")
-        faces = [row.face for row in latin("test")[1]]
-        of = {face: torch.tensor([one == face for one in faces]) for face in dict.fromkeys(faces)}
-        by_face = {face: self.accuracy(model, images[at], labels[at]) for face, at in of.items()}
-        return {"test_accuracy": self.accuracy(model, images, labels), "test_by_face": by_face}
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return f"{record['test_accuracy']:.1%} of the base letters in four faces never seen named rightly"
+def measure_faces(model: nn.Module) -> dict:
+    """The share of the letters in faces never seen that a model names rightly, and that of each face."""
+    images, labels = lettered("test")
+    faces = [row.face for row in latin("test")[1]]
+    of = {face: torch.tensor([one == face for one in faces]) for face in dict.fromkeys(faces)}
+    by_face = {face: accuracy(model, images[at], labels[at]) for face, at in of.items()}
+    return {"test_accuracy": accuracy(model, images, labels), "test_by_face": by_face}
 
 
 VIT_SIZES, CONV_SIZES = (32, 8, 129, 64, 4, 4, 1), (1, 129, 13, 4)
 RATES = {"ViT": 0.02, "ConvNet": 0.04}
-GLYPHS = {
-    "glyphs_vit": GlyphRecipe(
-        "ViT of four blocks, 64 wide, patches of 8 × 8",
-        ViT,
-        VIT_SIZES,
-        config=ViTConfig,
-        lr=RATES["ViT"],
-        steps=3_000,
-        batches=labelled_batches,
-        optimiser=muon,
-        warmup=20,
-        look=300,
-    ),
-    "glyphs_conv": GlyphRecipe(
-        "convolutional network of four stages, 13 to 104 channels",
-        ConvNet,
-        CONV_SIZES,
-        lr=RATES["ConvNet"],
-        steps=1_700,
-        batches=labelled_batches,
-        optimiser=muon,
-        warmup=20,
-        look=170,
-    ),
-}
+LETTERS = {
+    "train": partial(train_on_images, data=lettered, measure=measure_faces, batches=labelled_batches, optimiser=muon,
+                     warmup=20),
+    "worth": "{test_accuracy:.1%} of the base letters in four faces never seen named rightly",
+    "holds": ("test_accuracy", "test_by_face"),
+    "reads": "{} images",
+    "batch": 64,
+}  # fmt: skip
+VIT = Recipe(
+    "glyphs_vit",
+    "ViT of four blocks, 64 wide, patches of 8 × 8",
+    lambda: ViT(ViTConfig(*VIT_SIZES)),
+    lr=RATES["ViT"],
+    steps=3_000,
+    look=300,
+    **LETTERS,
+)
+CONV = Recipe(
+    "glyphs_conv",
+    "convolutional network of four stages, 13 to 104 channels",
+    lambda: ConvNet(*CONV_SIZES),
+    lr=RATES["ConvNet"],
+    steps=1_700,
+    look=170,
+    **LETTERS,
+)

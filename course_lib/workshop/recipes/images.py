@@ -1,8 +1,7 @@
-"""The stored models that see Fashion-MNIST: how each is made, trained and measured. `stored` keeps them. Lesson 09."""
+"""The stored models that see Fashion-MNIST, `VIT` and `CONV`, and how models that see images are trained. Lesson 09."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -13,111 +12,78 @@ from course_lib.train import History, cosine, fit, pick_device
 from course_lib.vision.convnet import ConvNet
 from course_lib.vision.images import accuracy, image_loss, varied_batches
 from course_lib.vision.vit import ViT, ViTConfig
+from course_lib.workshop.recipes.recipe import Recipe
 
 
-@dataclass(frozen=True)
-class ImageRecipe:
-    """How one model is made: its `reader` with its `sizes`, and the run that trains it on Fashion-MNIST (or `images`).
+def train_on_images(
+    recipe: Recipe,
+    steps: int,
+    *,
+    data: Callable[[str], tuple],
+    measure: Callable[[nn.Module], dict],
+    batches: Callable = varied_batches,
+    loss: Callable = image_loss,
+    accuracy: Callable = accuracy,
+    warmup: int = 100,
+    **how,
+) -> tuple[nn.Module, History, dict]:
+    """Train a model that sees images; looks are [step, `accuracy` on the validation images].
 
-    `about`: what it is, for the card. `config`, where there is one, takes the sizes, and the reader that; `batches`,
-    `loss` and `accuracy` train and measure it. `half`: stored in half precision.
+    data: gives the images and labels of a split, which `batches` and `accuracy` take. measure: what a trained model is
+    worth on test images.
     """
-
-    about: str
-    reader: type[nn.Module]
-    sizes: tuple[int, ...]
-    lr: float
-    steps: int
-    config: Callable | None = None
-    batch: int = 64
-    seed: int = 0
-    batches: Callable = varied_batches
-    loss: Callable = image_loss
-    accuracy: Callable = accuracy
-    optimiser: Callable | None = None
-    weight_decay: float = 0.0
-    warmup: int = 100
-    half: bool = True
-    look: int = 500  # steps between two looks at the validation images
-    MEASURED: ClassVar = {"test_accuracy", "test_by_kind"}  # what a record holds besides what every record does
-
-    def model(self) -> nn.Module:
-        """A new model with weights drawn at random: images (B, 1, 28, 28) -> logits (B, 10)."""
-        parts = (self.config(*self.sizes),) if self.config else self.sizes
-        return self.reader(*parts)
-
-    def model_of(self, record: dict) -> nn.Module:
-        """A new model of the size that a record tells: there is one size."""
-        return self.model()
-
-    def train(self, steps: int, **how) -> tuple[nn.Module, History, dict]:
-        """Train a new model for so many of its steps -> the model, its history, and what was measured.
-
-        The history's looks are [step, share of the validation images named rightly]. how: for `fit`. Raises
-        FileNotFoundError, in words, where Fashion-MNIST is not installed.
-        """
-        seen = {split: self.images(split) for split in ("train", "validation")}
-        device = pick_device()
-        model = self.model().to(device)
-        history = fit(
-            model,
-            self.batches(*seen["train"], self.batch),
-            self.loss,
-            steps=steps,
-            lr=self.lr,
-            weight_decay=self.weight_decay,
-            schedule=lambda step, _: cosine(step, self.steps, self.warmup),
-            device=device,
-            watch=lambda step: [step, self.accuracy(model, *seen["validation"])],
-            watch_every=self.look,
-            optimiser=self.optimiser,
-            **how,
-        )
-        return model, history, self.measured(model)
-
-    def images(self, split: str) -> tuple[Tensor, Tensor]:
-        """The images and labels of one split."""
-        return images_and_labels(split)
-
-    def measured(self, model: nn.Module) -> dict:
-        """What a trained model is worth on the test images."""
-        images, labels = self.images("test")
-        by_kind = {
-            name: self.accuracy(model, images[labels == n], labels[labels == n]) for n, name in enumerate(fashion.NAMES)
-        }
-        return {"test_accuracy": self.accuracy(model, images, labels), "test_by_kind": by_kind}
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return f"{record['test_accuracy']:.2%} of the 10,000 test images named rightly"
-
-    def batches_in_words(self) -> str:
-        """What it reads in a step."""
-        return f"{self.batch} images"
-
-
-# Equal numbers of weights, as near as a width can bring them (`convnet.width_for`).
-IMAGES = {
-    "fashion_vit": ImageRecipe(
-        "ViT of four blocks, 96 wide, patches of 4 × 4",
-        ViT,
-        (28, 4, 10, 96, 4, 4, 1),
-        config=ViTConfig,
-        lr=0.01,
-        steps=11_000,
-        optimiser=three_rounds,
-    ),
-    "fashion_conv": ImageRecipe(
-        "convolutional network of three stages, 40 to 160 channels",
-        ConvNet,
-        (1, 10, 40, 3),
-        lr=2e-3,
-        steps=6_000,
-    ),
-}
+    known, device = {split: data(split) for split in ("train", "validation")}, pick_device()
+    model = recipe.build().to(device)
+    history = fit(
+        model,
+        batches(*known["train"], recipe.batch),
+        loss,
+        steps=steps,
+        lr=recipe.lr,
+        schedule=lambda step, _: cosine(step, recipe.steps, warmup),
+        device=device,
+        watch=lambda step: [step, accuracy(model, *known["validation"])],
+        **how,
+    )
+    return model, history, measure(model)
 
 
 def images_and_labels(split: str) -> tuple[Tensor, Tensor]:
     """The images (N, 1, 28, 28) from 0 to 1 and the labels (N,) of one split; raises as `fashion.arrays` does."""
     images, labels = fashion.arrays(split)
     return torch.as_tensor(images)[:, None], torch.as_tensor(labels)
+
+
+def measure_clothes(model: nn.Module) -> dict:
+    """The share of the test images that a model names rightly, and that of each kind."""
+    images, labels = images_and_labels("test")
+    by_kind = {name: accuracy(model, images[labels == n], labels[labels == n]) for n, name in enumerate(fashion.NAMES)}
+    return {"test_accuracy": accuracy(model, images, labels), "test_by_kind": by_kind}
+
+
+FASHION = {
+    "worth": "{test_accuracy:.2%} of the 10,000 test images named rightly",
+    "holds": ("test_accuracy", "test_by_kind"),
+    "reads": "{} images",
+    "batch": 64,
+    "look": 500,
+}
+# Equal numbers of weights, as near as a width can bring them (`convnet.width_for`).
+VIT = Recipe(
+    "fashion_vit",
+    "ViT of four blocks, 96 wide, patches of 4 × 4",
+    lambda: ViT(ViTConfig(28, 4, 10, 96, 4, 4, 1)),
+    partial(train_on_images, data=images_and_labels, measure=measure_clothes, optimiser=three_rounds),
+    lr=0.01,
+    steps=11_000,
+    **FASHION,
+)
+CONV = Recipe(
+    "fashion_conv",
+    "convolutional network of three stages, 40 to 160 channels",
+    lambda: ConvNet(1, 10, 40, 3),
+    partial(train_on_images, data=images_and_labels, measure=measure_clothes),
+    lr=2e-3,
+    steps=6_000,
+    **FASHION,
+)

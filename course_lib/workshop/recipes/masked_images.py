@@ -4,9 +4,7 @@ The images are all signs of the training faces, letters or not. What a letter is
 09) is told for a few Latin letters of the same faces, and asked of letters in faces never seen.
 """
 
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +18,7 @@ from course_lib.vision.masked_patches import MaskedAutoencoder, draw_seen
 from course_lib.vision.patches import patchify
 from course_lib.vision.vit import ViT, ViTConfig
 from course_lib.workshop.recipes.glyphs import base_letters, lettered, muon
+from course_lib.workshop.recipes.recipe import Recipe
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
 SIDE, PATCH, WIDTH, HEADS, LAYERS = 32, 8, 64, 4, 4
@@ -133,63 +132,32 @@ def hidden_error(painted: Tensor, images: Tensor, seen: Tensor, patch: int = PAT
     return ((error * hidden).sum() / hidden.sum()).item()
 
 
-@dataclass(frozen=True)
-class PainterRecipe:
-    """How the stored masked autoencoder is made: as the recorded ones, of a seed that no record holds, for longer.
+def train_painter(recipe: Recipe, steps: int, **how) -> tuple[MaskedAutoencoder, History, dict]:
+    """Train a masked autoencoder; looks are [step, error of the hidden patches of validation letters]."""
+    model = recipe.build()
 
-    `about`: what it is, for the card. `half`: stored in half precision.
-    """
+    def error(split):
+        with torch.no_grad():
+            images, seen = asked(split), seen_of(asked(split), HIDDEN)
+            return hidden_error(model(images, seen), images, seen)
 
-    about: str
-    lr: float = RATE
-    steps: int = 2 * STEPS
-    batch: int = BATCH
-    seed: int = 5
-    half: bool = True
-    look: int = STEPS // 4
-
-    MEASURED: ClassVar = {"test_error"}  # what a record holds besides what every record does
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Patch, width and layers of the ViT, width and layers of the decoder."""
-        return PATCH, WIDTH, LAYERS, D_DECODER, DECODER_LAYERS
-
-    def model(self) -> MaskedAutoencoder:
-        """A new model with weights drawn at random."""
-        return painter(self.seed)
-
-    def model_of(self, record: dict) -> MaskedAutoencoder:
-        """A new model of the size that a record tells: there is one size."""
-        return self.model()
-
-    def train(self, steps: int, **how) -> tuple[MaskedAutoencoder, History, dict]:
-        """Train a new model for so many of its steps -> the model, its history, and what was measured.
-
-        The history's looks are [step, error of the hidden patches of validation letters]. how: for `fit`.
-        """
-        model = self.model()
-
-        def error(split):
-            with torch.no_grad():
-                images, seen = asked(split), seen_of(asked(split), HIDDEN)
-                return hidden_error(model(images, seen), images, seen)
-
-        history = painted(model, self.seed, steps, whole=self.steps, watch_every=self.look,
-                          watch=lambda step: [step, error("validation")], **how)  # fmt: skip
-        return model, history, {"test_error": error("test")}
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return f"mean square error {record['test_error']:.4f} of the hidden half of letters in four faces never seen"
-
-    def batches_in_words(self) -> str:
-        """What it reads in a step."""
-        return f"half of each of {self.batch} images"
+    history = painted(model, recipe.seed, steps, whole=recipe.steps, watch=lambda step: [step, error("validation")],
+                      **how)  # fmt: skip
+    return model, history, {"test_error": error("test")}
 
 
-PAINTERS = {
-    "glyphs_painter": PainterRecipe(
-        "masked autoencoder: ViT of four blocks, 64 wide, patches of 8 × 8, and a decoder of two blocks"
-    )
-}
+# As the recorded ones, of a seed that no record holds, for longer.
+PAINTER = Recipe(
+    "glyphs_painter",
+    "masked autoencoder: ViT of four blocks, 64 wide, patches of 8 × 8, and a decoder of two blocks",
+    partial(painter, 5),
+    train_painter,
+    "mean square error {test_error:.4f} of the hidden half of letters in four faces never seen",
+    ("test_error",),
+    "half of each of {} images",
+    lr=RATE,
+    steps=2 * STEPS,
+    batch=BATCH,
+    look=STEPS // 4,
+    seed=5,
+)

@@ -12,9 +12,8 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import ClassVar, NamedTuple
+from functools import cache, partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +26,7 @@ from course_lib.data import plays
 from course_lib.language.muon import Muon, split
 from course_lib.text.tokenizers import WordTokenizer
 from course_lib.train import History, cosine, fit
+from course_lib.workshop.recipes.recipe import Recipe
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
 WORDS, SHORTEST, LONGEST, TESTS = 500, 4, 16, 200
@@ -270,59 +270,30 @@ def read_out(seen: Tensor, labels: Tensor, new: Tensor) -> Tensor:
     return asked @ torch.linalg.lstsq(torch.cat([known, decay]), goal).solution + labels.mean(dim=0)
 
 
-@dataclass(frozen=True)
-class LanguagesRecipe:
-    """How the stored model is made: `learned`, of a seed that no record holds, so that a lesson can ask it.
-
-    `about`: what it is, for the card. `half`: stored in half precision.
-    """
-
-    about: str
-    lr: float = RATE
-    steps: int = STEPS
-    batch: int = BATCH
-    seed: int = 5
-    half: bool = True
-
-    MEASURED: ClassVar = {"twins"}  # what a record holds besides what every record does
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Width, and number of layers."""
-        return WIDTH, N_LAYERS
-
-    def model(self) -> XLM:
-        """A new model with weights drawn at random."""
-        return model(self.seed)
-
-    def model_of(self, record: dict) -> XLM:
-        """A new model of the size that a record tells: there is one size."""
-        return self.model()
-
-    def train(self, steps: int, **how) -> tuple[XLM, History, dict]:
-        """Train a new model for so many of its steps -> the model, its history, and the share of twins found.
-
-        The history's looks are [step, share of twins of validation sentences found]. how: for `fit`.
-        """
-        one = self.model()
-
-        def look(step: int) -> list:
-            return [step, round(float(twins(one, split="validation").double().mean()), 4)]
-
-        data = batches(texts(self.seed), self.seed, self.batch)
-        history = taught(one, data, steps, self.lr, watch=look, watch_every=400, **how)
-        return one, history, {"twins": round(float(twins(one).double().mean()), 4)}
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return f"{record['twins']:.1%} of the test sentences find their twin"
-
-    def batches_in_words(self) -> str:
-        """What it reads in a step."""
-        return f"{self.batch} sentences, half of each language"
+def train_encoder(recipe: Recipe, steps: int, **how) -> tuple[XLM, History, dict]:
+    """Train an encoder of two languages; looks are [step, share of twins of validation sentences found]."""
+    one = recipe.build()
+    share = lambda split: round(float(twins(one, split=split).double().mean()), 4)  # noqa: E731
+    data = batches(texts(recipe.seed), recipe.seed, recipe.batch)
+    history = taught(one, data, steps, recipe.lr, watch=lambda step: [step, share("validation")], **how)
+    return one, history, {"twins": share("test")}
 
 
-LANGUAGES = {"two_languages": LanguagesRecipe("An encoder that has filled gaps in English and in fake English")}
+# `learned`, of a seed that no record holds.
+TWO_LANGUAGES = Recipe(
+    "two_languages",
+    "An encoder that has filled gaps in English and in fake English",
+    partial(model, 5),
+    train_encoder,
+    "{twins:.1%} of the test sentences find their twin",
+    ("twins",),
+    "{} sentences, half of each language",
+    lr=RATE,
+    steps=STEPS,
+    batch=BATCH,
+    look=400,
+    seed=5,
+)
 
 
 def _check_name(what: str, name: str, known: Sequence[str] | dict[str, Callable]) -> None:

@@ -7,9 +7,7 @@ pre-trained on have marks, too; `experiments.smaller_bert_controls.no_marks_seen
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +22,7 @@ from course_lib.data import plays, punctuation
 from course_lib.inputs.sequences import reading
 from course_lib.text.wordpiece import WordPiece
 from course_lib.train import History, cosine, fit
+from course_lib.workshop.recipes.recipe import Recipe
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
 WIDTH, HEADS, LAYERS = 64, 4, 4
@@ -174,60 +173,32 @@ def worth(bert: LeanBert, seed: int) -> dict[str, float]:
     return marks_found(marker(bert, seed))
 
 
-@dataclass(frozen=True)
-class LeanRecipe:
-    """How a stored small BERT is made: as the recorded ones, wider and for longer, of a seed that no record holds.
-
-    `about`: what it is, for the card. `half`: stored in half precision.
-    """
-
-    about: str
-    width: int = 128
-    n_layers: int = LAYERS
-    lr: float = RATE / 2
-    steps: int = 6_000
-    batch: int = 48
-    row: int = 32
-    seed: int = 5
-    half: bool = True
-
-    MEASURED: ClassVar = {"test_bits", "test_marks"}  # what a record holds besides what every record does
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Width and number of layers."""
-        return self.width, self.n_layers
-
-    def model(self) -> LeanWords:
-        """A new model with weights drawn at random."""
-        return LeanWords(lean(self.seed, self.n_layers, width=self.width))
-
-    def model_of(self, record: dict) -> LeanWords:
-        """A new model of the size that a record tells: there is one size."""
-        return self.model()
-
-    def train(self, steps: int, **how) -> tuple[LeanWords, History, dict]:
-        """Train a new model for so many of its steps -> the model, its history, and what was measured.
-
-        The history's looks are [step, bits of a hidden piece of validation plays]. how: for `fit`.
-        """
-        model = self.model()
-        batches = masked_rows(self.seed, self.batch, self.row)
-        history = taught(model, batches, words_loss, steps, self.lr, self.steps, watch_every=500,
-                         watch=lambda step: [step, round(bits(model, "validation"), 4)], **how)  # fmt: skip
-        found = {"test_bits": bits(model), "test_marks": worth(model.bert, self.seed)["places"]}
-        return model, history, found
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return (f"{record['test_bits']:.2f} bits per masked piece of the test plays; F1 of the places of marks "
-                f"{record['test_marks']:.2f} after fine-tuning")  # fmt: skip
-
-    def batches_in_words(self) -> str:
-        """What it reads in a step."""
-        return f"{self.batch} × {self.row} pieces of words"
+def build_teacher(width: int = 128, n_layers: int = LAYERS) -> LeanWords:
+    """The stored BERT, untrained: its seed is one that no record holds, and it is wider than the recorded ones."""
+    return LeanWords(lean(5, n_layers, width=width))
 
 
-TEACHERS = {
-    "plays_teacher": LeanRecipe("BERT of four blocks, 128 wide, rotary places, reading 2,000 pieces (WordPiece)"),
-}
+def train_teacher(recipe: Recipe, steps: int, **how) -> tuple[LeanWords, History, dict]:
+    """Train a small BERT; looks are [step, bits of a hidden piece of validation plays]."""
+    model, batches = recipe.build(), masked_rows(recipe.seed, recipe.batch, recipe.length)
+    watch = lambda step: [step, round(bits(model, "validation"), 4)]  # noqa: E731
+    history = taught(model, batches, words_loss, steps, recipe.lr, recipe.steps, watch=watch, **how)
+    return model, history, {"test_bits": bits(model), "test_marks": worth(model.bert, recipe.seed)["places"]}
+
+
+TEACHER = Recipe(
+    "plays_teacher",
+    "BERT of four blocks, 128 wide, rotary places, reading 2,000 pieces (WordPiece)",
+    build_teacher,
+    train_teacher,
+    "{test_bits:.2f} bits per masked piece of the test plays; F1 of the places of marks {test_marks:.2f} after "
+    "fine-tuning",
+    ("test_bits", "test_marks"),
+    "{} × {} pieces of words",
+    lr=RATE / 2,
+    steps=6_000,
+    batch=48,
+    length=32,
+    look=500,
+    seed=5,
+)

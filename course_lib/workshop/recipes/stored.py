@@ -1,17 +1,15 @@
-"""Models that the course trained itself, for longer than a lesson can: `load(name)`, and how to train each again.
+"""Models that the course trained itself, for longer than a lesson can: `load(plays.GPT)`, and how to train each again.
 
 `python -m course_lib.workshop.recipes.stored plays_lstm` trains one, writes its file in data/checkpoints and the
 cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
 code from it. SHA256SUMS beside them lists the checksum that `load` holds each file to.
-Recipes stand in `plays`, `images`, `sounds`, `glyphs`, `glyph_captions`, `glyph_writers`, `text_to_text`,
-`multilingual`, `masked_images`, `words_to_images`, `smaller_bert` and `replaced_words`.
+Each recipe stands in the file of its subject, such as `plays` or `glyphs`; only `recipes` imports all of those.
 """
 
 import argparse
 import json
 import platform
 import subprocess
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -21,57 +19,41 @@ from torch import nn
 
 from course_lib.data import checksums
 from course_lib.data.beside import beside, write_beside
+from course_lib.text.bpe import BPE
+from course_lib.text.tokenizers import CharTokenizer, check_depth
+from course_lib.text.wordpiece import WordPiece
 from course_lib.train import seed_everything
-from course_lib.workshop.recipes.glyph_captions import SPOTTERS
-from course_lib.workshop.recipes.glyph_writers import WRITERS
-from course_lib.workshop.recipes.glyphs import GLYPHS
-from course_lib.workshop.recipes.images import IMAGES
-from course_lib.workshop.recipes.masked_images import PAINTERS
-from course_lib.workshop.recipes.multilingual import LANGUAGES
-from course_lib.workshop.recipes.plays import PLAYS, tokenizer_from
-from course_lib.workshop.recipes.replaced_words import SPOTTERS_OF_WORDS
-from course_lib.workshop.recipes.smaller_bert import TEACHERS
-from course_lib.workshop.recipes.sounds import SPEAKERS
-from course_lib.workshop.recipes.text_to_text import READERS
-from course_lib.workshop.recipes.words_to_images import LETTERS
+from course_lib.workshop.recipes.recipe import Recipe
 
 CHECKPOINTS = Path(__file__).resolve().parents[3] / "data" / "checkpoints"
 FORMAT = "unrolled weights 1"
-# What every record holds, besides its recipe's MEASURED: `cards` and lessons read it.
+# What every record holds, besides what its recipe says: `cards` and lessons read it.
 RECORD = {"seed", "commit", "machine", "weights", "steps", "seconds", "curve"}
-RECIPES = PLAYS | IMAGES
-RECIPES.update(SPEAKERS)  # apart, so that records that read other stored models stay those of today's code
-RECIPES.update(GLYPHS)
-RECIPES.update(SPOTTERS)
-RECIPES.update(WRITERS)
-RECIPES.update(READERS)
-RECIPES.update(LANGUAGES)
-RECIPES.update(PAINTERS)
-RECIPES.update(LETTERS)
-RECIPES.update(TEACHERS)
-RECIPES.update(SPOTTERS_OF_WORDS)
+TOKENIZERS = {"BPE": BPE, "CharTokenizer": CharTokenizer, "WordPiece": WordPiece}
 
 
-def load(name: str) -> tuple[nn.Module, dict]:
-    """The model called `name`, trained, on the CPU, and its record: steps, seconds, bits, validation curve, machine.
+def load(recipe: Recipe) -> tuple[nn.Module, dict]:
+    """The model of a recipe, trained, on the CPU, and its record: steps, seconds, validation curve, machine.
 
     record["tokenizer"] is the tokenizer that a model of the plays reads with.
-    Raises LookupError for an unknown name, FileNotFoundError or ValueError, in words, for a missing or damaged file.
+    Raises FileNotFoundError or ValueError, in words, for a missing or damaged file.
     """
-    path = CHECKPOINTS / f"{_known(name)}.safetensors"
+    path, again = CHECKPOINTS / f"{recipe.name}.safetensors", _again(recipe)
     if not path.exists():
         raise FileNotFoundError(
-            f"{path.name} is not in data/checkpoints: get it back from the repository, or train "
-            f"it again with `{_again(name)}`."
+            f"{path.name} is not in data/checkpoints: get it back from the repository, or train it again with {again}."
         )
-    _check_whole(path, name)
+    if checksums.damaged(path.parent, [path.name]):
+        raise ValueError(
+            f"{path.name} is damaged: its SHA-256 is not the one in {checksums.LIST}. Get both files back from the "
+            f"repository, or train it again with {again}."
+        )
     try:
         with safe_open(path, framework="pt") as file:
             header, weights = file.metadata() or {}, {key: file.get_tensor(key) for key in file.keys()}
     except (SafetensorError, OSError) as error:
         raise ValueError(
-            f"{path.name} is damaged ({error}): get it back from the repository, or train it again with "
-            f"`{_again(name)}`."
+            f"{path.name} is damaged ({error}): get it back from the repository, or train it again with {again}."
         ) from None
     if header.get("format") != FORMAT:
         raise ValueError(f"{path.name} holds no weights of this course (mark {FORMAT!r} is missing).")
@@ -79,32 +61,32 @@ def load(name: str) -> tuple[nn.Module, dict]:
         record = json.loads(header.get("record", "{}"))
         if "tokenizer" in header:
             record["tokenizer"] = tokenizer_from(header["tokenizer"])
-        if missing := sorted((RECORD | RECIPES[name].MEASURED) - record.keys()):
+        if missing := sorted((RECORD | {*recipe.holds}) - record.keys()):
             raise ValueError(f"its record lacks {', '.join(missing)}")
-        model = RECIPES[name].model_of(record)
+        model = recipe.build(*_vocabulary(record))
         model.load_state_dict(weights)
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         why = str(error).strip().rpartition("\n")[2].strip()
         raise ValueError(
             f"{path.name} does not fit its recipe ({why}): get it back from the repository, or train it again with "
-            f"`{_again(name)}`."
+            f"{again}."
         ) from None
     return model.eval(), record
 
 
 def train(
-    name: str, steps: int | None = None, progress: bool = True, checkpoint: Path | None = None
+    recipe: Recipe, steps: int | None = None, progress: bool = True, checkpoint: Path | None = None
 ) -> tuple[nn.Module, dict]:
-    """Train the model called `name` by its recipe (or only the first `steps` of it) -> the model and its record.
+    """Train the model of a recipe (or only for its first `steps`) -> the model and its record.
 
     record["curve"] lists [step, what the recipe measures on its validation part]. checkpoint: as in `fit`, so that a
     run that was killed can go on. One CPU thread.
     """
-    recipe = RECIPES[_known(name)]
     steps = steps or recipe.steps
     torch.set_num_threads(1)
     seed_everything(recipe.seed)
-    model, history, measured = recipe.train(steps, progress=progress, checkpoint=checkpoint)
+    how = {"watch_every": recipe.look, "progress": progress, "checkpoint": checkpoint}
+    model, history, measured = recipe.train(recipe, steps, **how)
     device = next(model.parameters()).device
     record = {
         "seed": recipe.seed,
@@ -114,14 +96,14 @@ def train(
         "steps": steps,
         "seconds": round(history.seconds),
         "curve": [seen for _, seen in history.watched],
-        "recipe": _told(recipe),
+        "recipe": {key: value for key, value in vars(recipe).items() if isinstance(value, str | int | float)},
     }
     return model.cpu(), record | measured
 
 
-def save(name: str, model: nn.Module, record: dict) -> Path:
-    """Write data/checkpoints/<name>.safetensors and its checksum; the old file stays whole until the new one is."""
-    path, dtype = CHECKPOINTS / f"{name}.safetensors", torch.half if RECIPES[name].half else torch.float32
+def save(recipe: Recipe, model: nn.Module, record: dict) -> Path:
+    """Write the model's file and its checksum in data/checkpoints; the old file stays whole until the new one is."""
+    path, dtype = CHECKPOINTS / f"{recipe.name}.safetensors", torch.half if recipe.half else torch.float32
     weights = {key: value.to(dtype).contiguous() for key, value in model.state_dict().items()}
     plain = {key: value for key, value in record.items() if key != "tokenizer"}
     header = {"format": FORMAT, "record": json.dumps(plain)}
@@ -136,6 +118,34 @@ def save(name: str, model: nn.Module, record: dict) -> Path:
 def list_checksum(path: Path) -> None:
     """Put a stored file's SHA-256 into the list beside it, which `load` holds it to; ValueError for a damaged list."""
     checksums.write_list(path.parent, checksums.listed(path.parent) | {path.name: checksums.checksum(path)})
+
+
+def tokenizer_from(data: str) -> BPE | CharTokenizer | WordPiece:
+    """The tokenizer that a `to_json` wrote; ValueError or LookupError for anything else."""
+    check_depth(data, "tokenizer")
+    return TOKENIZERS[json.loads(data)["type"]].from_json(data)
+
+
+def recipes() -> dict[str, Recipe]:
+    """Every recipe by its name, in the order of the cards. Imports all files that have one, as `load` does not."""
+    from course_lib.workshop.recipes import (
+        glyph_captions,
+        glyph_writers,
+        glyphs,
+        images,
+        masked_images,
+        multilingual,
+        plays,
+        replaced_words,
+        smaller_bert,
+        sounds,
+        text_to_text,
+        words_to_images,
+    )
+
+    files = (plays, images, sounds, glyphs, glyph_captions, glyph_writers, text_to_text, multilingual, masked_images,
+             words_to_images, smaller_bert, replaced_words)  # fmt: skip
+    return {one.name: one for file in files for one in vars(file).values() if isinstance(one, Recipe)}
 
 
 def cards() -> str:
@@ -157,41 +167,29 @@ def cards() -> str:
         "`two_languages` has read sentences of the plays, half of them in words of another language's numbers.\n"
         "([Cards of the corpora](../README.md).)"
     ]
-    for name, recipe in RECIPES.items():
-        if (CHECKPOINTS / f"{name}.safetensors").exists():
-            r = load(name)[1]
-            parts.append(
-                f"## `{name}`\n\n<!-- made:card -->\n{recipe.about}; {r['weights']:,} weights; {recipe.result(r)}.\n\n"
-                f"{r['steps']:,} steps of {recipe.batches_in_words()}, learning rate "
-                f"`{recipe.lr:g}`, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
-                f"thread), commit {r['commit']}.\n<!-- /made -->\n\nAgain: `{_again(name)}`"
-            )
-    return "\n\n".join(parts) + "\n"
+    kept = [recipe for recipe in recipes().values() if (CHECKPOINTS / f"{recipe.name}.safetensors").exists()]
+    return "\n\n".join(parts + [card(recipe, load(recipe)[1]) for recipe in kept]) + "\n"
 
 
-def _told(recipe) -> dict:
-    """A recipe as JSON keeps it: of what it is made of, the names."""
-    return {name: getattr(part, "__name__", part) for name, part in asdict(recipe).items()} | {
-        "sizes": list(recipe.sizes)
-    }
+def card(recipe: Recipe, r: dict) -> str:
+    """The card of one model with the record r."""
+    return (
+        f"## `{recipe.name}`\n\n<!-- made:card -->\n{recipe.about}; {r['weights']:,} weights; "
+        f"{recipe.worth.format(**r)}.\n\n{r['steps']:,} steps of {recipe.reads.format(recipe.batch, recipe.length)}, "
+        f"learning rate `{recipe.lr:g}`, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
+        f"thread), commit {r['commit']}.\n<!-- /made -->\n\nAgain: {_again(recipe)}"
+    )
 
 
-def _check_whole(path: Path, name: str) -> None:
-    if checksums.damaged(path.parent, [path.name]):
-        raise ValueError(
-            f"{path.name} is damaged: its SHA-256 is not the one in {checksums.LIST}. Get both files back from the "
-            f"repository, or train it again with `{_again(name)}`."
-        )
+def _vocabulary(record: dict) -> list[int]:
+    """What a model that reads text is built with: the size of its vocabulary; of other models, nothing."""
+    if "tokenizer" in record and len(record["tokenizer"]) != record["vocab_size"]:
+        raise ValueError(f"its tokenizer has {len(record['tokenizer'])} tokens, and it {record['vocab_size']}")
+    return [record["vocab_size"]] if "tokenizer" in record else []
 
 
-def _again(name: str) -> str:
-    return f"python -m course_lib.workshop.recipes.stored {name}"
-
-
-def _known(name: str) -> str:
-    if name not in RECIPES:
-        raise LookupError(f"There is no model called {name!r}. There are: {', '.join(RECIPES)}.")
-    return name
+def _again(recipe: Recipe) -> str:
+    return f"`python -m course_lib.workshop.recipes.stored {recipe.name}`"
 
 
 def _commit() -> str:
@@ -209,16 +207,17 @@ def _commit() -> str:
 
 def main() -> None:
     """Train the named models, store them, write the cards."""
+    known = recipes()
     parser = argparse.ArgumentParser(description="Train and store models that lessons load.")
-    parser.add_argument("names", nargs="+", choices=list(RECIPES), metavar="name", help=", ".join(RECIPES))
+    parser.add_argument("names", nargs="+", choices=list(known), metavar="name", help=", ".join(known))
     parser.add_argument(
         "--checkpoints", type=Path, metavar="FOLDER", help="where to keep each run, so that a killed one can go on"
     )
     asked = parser.parse_args()
-    for name in asked.names:
-        model, record = train(name, checkpoint=asked.checkpoints and asked.checkpoints / f"{name}.run")
-        path, minutes = save(name, model, record), record["seconds"] / 60
-        print(f"{path.name}: {RECIPES[name].result(record)}, {minutes:.1f} minutes")
+    for recipe in map(known.get, asked.names):
+        model, record = train(recipe, checkpoint=asked.checkpoints and asked.checkpoints / f"{recipe.name}.run")
+        path, minutes = save(recipe, model, record), record["seconds"] / 60
+        print(f"{path.name}: {recipe.worth.format(**record)}, {minutes:.1f} minutes")
     write_beside(CHECKPOINTS / "README.md", cards())
 
 

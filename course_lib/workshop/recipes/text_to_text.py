@@ -12,9 +12,7 @@ import copy
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import ClassVar
 
 import torch
 from torch import nn
@@ -29,6 +27,7 @@ from course_lib.text_to_text.tasks import prefixed
 from course_lib.train import History, cosine, fit
 from course_lib.translation.decode import exact_match
 from course_lib.translation.translator import Translator, translation_loss
+from course_lib.workshop.recipes.recipe import Recipe
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
 # Of the grammar, before sentences with rare words are left out.
@@ -80,7 +79,7 @@ def tests(split: str = "test") -> list[Pair]:
 def texts(what: str = "sentences", seed: int = 0) -> list[tuple[str, list[str]]]:
     """What is read before any pair: (the token of its language, a sentence); never both sides of one pair.
 
-    what: "sentences"; "shuffled", the words of each in a new random order; "French alone", no English. Raises
+    what: "sentences"; "shuffled", the words of each in an order drawn anew; "French alone", no English. Raises
     ValueError for anything else.
     """
     _check_name("text", what, TEXTS)
@@ -119,7 +118,7 @@ def spoiled(read: Iterable[tuple[str, list[str]]], seed: int, noise: str = "infi
 
 
 def model(seed: int, dropout: float = 0.0) -> Transformer:
-    """Lesson 06's Transformer with one embedding for both languages, its initial weights given by the seed."""
+    """Lesson 06's Transformer with one embedding for both languages, its weights drawn from the seed."""
     torch.manual_seed(seed)
     words = len(tokenizer())
     return Transformer(words, words, WIDTH, 4, N_LAYERS, dropout=dropout, pre_norm=True, shared=True)
@@ -167,67 +166,42 @@ def nearest(known: Sequence[Pair], wanted: Sequence[Pair]) -> list[list[str]]:
     return [max(known, key=partial(alike, pair)).target for pair in wanted]
 
 
-@dataclass(frozen=True)
-class ReaderRecipe:
-    """How the stored model is made: `pretrained`, of a seed that no record holds, so that a lesson can begin with it.
+def train_reader(recipe: Recipe, steps: int, **how) -> tuple[Transformer, History, dict]:
+    """Pre-train a Transformer; looks are [step, nats a word of spoiled texts of test sentences].
 
-    `about`: what it is, for the card. `half`: stored in half precision.
+    What is measured is what a copy of it is worth, tuned.
     """
+    one = recipe.build()
+    unread = [(TO_FRENCH, pair.target) for pair in tests()]
+    looked = next(batches(spoiled(unread, recipe.seed), len(unread), recipe.seed))
 
-    about: str
-    text: str = "sentences"
-    noise: str = "infilling"
-    lr: float = RATE
-    steps: int = STEPS
-    batch: int = BATCH
-    seed: int = 5
-    half: bool = True
+    @torch.no_grad()
+    def look(step: int) -> list:
+        return [step, round(float(translation_loss(one, looked)), 4)]
 
-    MEASURED: ClassVar = {"tuned_exact"}  # what a record holds besides what every record does
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Width, and layers of each stack."""
-        return WIDTH, N_LAYERS
-
-    def model(self) -> Transformer:
-        """A new model with random weights."""
-        return model(self.seed)
-
-    def model_of(self, record: dict) -> Transformer:
-        """A new model of the size that a record tells: there is one size."""
-        return self.model()
-
-    def train(self, steps: int, **how) -> tuple[Transformer, History, dict]:
-        """Pre-train a new model for so many of its steps -> the model, its history, and what a copy is worth, tuned.
-
-        The history's looks are [step, nats a word of spoiled texts of test sentences]. how: for `fit`.
-        """
-        one = self.model()
-        unread = [(TO_FRENCH, pair.target) for pair in tests()]
-        looked = next(batches(spoiled(unread, self.seed, self.noise), len(unread), self.seed))
-
-        @torch.no_grad()
-        def look(step: int) -> list:
-            return [step, round(float(translation_loss(one, looked)), 4)]
-
-        rows = spoiled(texts(self.text, self.seed), self.seed, self.noise)
-        history = taught(one, rows, self.seed, steps, self.lr, watch=look, watch_every=200, **how)
-        tried = copy.deepcopy(one)
-        tuned(tried, pairs()[:200], self.seed)
-        right = [pair.target for pair in tests()]
-        return one, history, {"tuned_exact": round(exact_match(translated(tried, tests()), right), 4)}
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return f"{record['tuned_exact']:.1%} of the test sentences right after {TUNING} steps on 200 pairs"
-
-    def batches_in_words(self) -> str:
-        """What it reads in a step."""
-        return f"{self.batch} spoiled sentences"
+    rows = spoiled(texts(seed=recipe.seed), recipe.seed)
+    history = taught(one, rows, recipe.seed, steps, recipe.lr, watch=look, **how)
+    tried = copy.deepcopy(one)
+    tuned(tried, pairs()[:200], recipe.seed)
+    right = [pair.target for pair in tests()]
+    return one, history, {"tuned_exact": round(exact_match(translated(tried, tests()), right), 4)}
 
 
-READERS = {"sentences_reader": ReaderRecipe("A Transformer that has filled gaps in English and French sentences")}
+# `pretrained`, of a seed that no record holds.
+READER = Recipe(
+    "sentences_reader",
+    "A Transformer that has filled gaps in English and French sentences",
+    partial(model, 5),
+    train_reader,
+    f"{{tuned_exact:.1%}} of the test sentences right after {TUNING} steps on 200 pairs",
+    ("tuned_exact",),
+    "{} spoiled sentences",
+    lr=RATE,
+    steps=STEPS,
+    batch=BATCH,
+    look=200,
+    seed=5,
+)
 
 
 def _check_name(what: str, name: str, known: Sequence[str]) -> None:

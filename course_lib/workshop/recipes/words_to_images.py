@@ -1,6 +1,6 @@
 """Lesson 18's models: a VQ-VAE turns letters into codes, a GPT writes codes behind a name, a CLIP says what fits it.
 
-codes = load("letters_codes")[0];  drawer = load("letters_drawer")[0]
+codes, drawer = load(CODES)[0], load(DRAWER)[0]
 images = codes.paint(drawn(drawer, ["small e with acute in serif bold"]))
 
 Whatever is learned here is learned from names on the side "train" of the split by name, in all sixteen typefaces. What
@@ -8,9 +8,8 @@ is asked for in the end are names of which no typeface showed a letter.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +26,9 @@ from course_lib.multimodal.words_then_codes import codes_loss, draw, row_of
 from course_lib.text.tokenizers import WordTokenizer
 from course_lib.train import History, cosine, fit
 from course_lib.workshop.recipes.glyph_names import image_tower
+from course_lib.workshop.recipes.recipe import Recipe
 from course_lib.workshop.recipes.scenes import ScenesMuon
+from course_lib.workshop.recipes.stored import load
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
 BATCH, RATE, WARMUP = 64, 0.02, 20
@@ -257,147 +258,92 @@ def _check_names(texts: Sequence[str]) -> None:
 # --- what is stored
 
 
-@dataclass(frozen=True)
-class CodesRecipe:
-    """How the stored VQ-VAE is made: as the recorded ones, of a seed that no record holds, for longer.
+def train_codes(recipe: Recipe, steps: int, **how) -> tuple[VQVAE, History, dict]:
+    """Train a VQ-VAE; looks are [step, error of letters of validation names, painted from their codes]."""
+    model = vq_vae(recipe.seed)
 
-    `about`: what it is, for the card. `half`: stored in half precision.
-    """
+    def error(split):
+        images = named(split).images
+        return (painted(model, codes_of(model, images)) - images).square().mean().item()
 
-    about: str
-    lr: float = RATE
-    steps: int = CODE_STEPS
-    batch: int = BATCH
-    seed: int = 5
-    half: bool = True
-    look: int = CODE_STEPS // 6
-
-    MEASURED: ClassVar = {"test_error", "test_right"}  # what a record holds besides what every record does
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Codes, their width, channels of the first stage, how often the side is halved."""
-        return N_CODES, CODE_WIDTH, CHANNELS, HALVINGS
-
-    def model_of(self, record: dict) -> VQVAE:
-        """A new model of the size that a record tells: there is one size."""
-        return VQVAE(*self.sizes)
-
-    def train(self, steps: int, **how) -> tuple[VQVAE, History, dict]:
-        """Train a new model for so many of its steps -> the model, its history, and what was measured.
-
-        The history's looks are [step, error of letters of validation names, painted from their codes].
-        """
-        model = vq_vae(self.seed)
-
-        def error(split):
-            images = named(split).images
-            return (painted(model, codes_of(model, images)) - images).square().mean().item()
-
-        history = coded(model, self.seed, steps, whole=self.steps, watch_every=self.look,
-                        watch=lambda step: [step, error("validation")], **how)  # fmt: skip
-        right = judged(painted(model, codes_of(model, named("test").images)), named("test")).right
-        return model, history, {"test_error": error("test"), "test_right": right}
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return f"{record['test_right']:.1%} of the letters of new names are still themselves, painted from their codes"
-
-    def batches_in_words(self) -> str:
-        """What it reads in a step."""
-        return f"{self.batch} images"
+    history = coded(model, recipe.seed, steps, whole=recipe.steps, watch=lambda step: [step, error("validation")],
+                    **how)  # fmt: skip
+    right = judged(painted(model, codes_of(model, named("test").images)), named("test")).right
+    return model, history, {"test_error": error("test"), "test_right": right}
 
 
-@dataclass(frozen=True)
-class DrawerRecipe(CodesRecipe):
-    """How the stored GPT over words and codes is made, from the codes of the stored VQ-VAE."""
+def train_drawer(recipe: Recipe, steps: int, **how) -> tuple[GPT, History, dict]:
+    """Train a GPT over words and the stored VQ-VAE's codes; looks are [step, nats a code after names of validation]."""
+    model, codes = recipe.build(), load(CODES)[0]
 
-    steps: int = DRAW_STEPS
-    look: int = DRAW_STEPS // 4
+    @torch.no_grad()
+    def surprise(split):
+        known = named(split)
+        rows = row_of(word_ids(known.texts), codes_of(codes, known.images), len(tokenizer()))
+        with reading(model):
+            losses = [codes_loss(model, some, PLACES).item() * len(some) for some in rows.split(200)]
+        return sum(losses) / len(rows)
 
-    MEASURED: ClassVar = {"test_nats"}
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Words and codes, tokens of a row, width, heads, layers."""
-        return len(tokenizer()) + N_CODES, n_tokens() + PLACES, D_MODEL, HEADS, LAYERS
-
-    def model_of(self, record: dict) -> GPT:
-        """A new model of the size that a record tells: there is one size."""
-        return gpt(self.seed)
-
-    def train(self, steps: int, **how) -> tuple[GPT, History, dict]:
-        """As `CodesRecipe.train`; looks are [step, nats a code after names of validation]."""
-        from course_lib.workshop.recipes.stored import load
-
-        model, codes = gpt(self.seed), load("letters_codes")[0]
-
-        @torch.no_grad()
-        def surprise(split):
-            known = named(split)
-            rows = row_of(word_ids(known.texts), codes_of(codes, known.images), len(tokenizer()))
-            with reading(model):
-                losses = [codes_loss(model, some, PLACES).item() * len(some) for some in rows.split(200)]
-            return sum(losses) / len(rows)
-
-        known = named("train")
-        history = written(model, rows_of(known, codes_of(codes, known.images), self.seed), steps, whole=self.steps,
-                          watch_every=self.look, watch=lambda step: [step, surprise("validation")], **how)  # fmt: skip
-        return model, history, {"test_nats": surprise("test")}
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return f"{record['test_nats']:.2f} nats a code after new names"
-
-    def batches_in_words(self) -> str:
-        """What it reads in a step."""
-        return f"{self.batch} rows of words and {PLACES} codes"
+    rows = rows_of(named("train"), codes_of(codes, named("train").images), recipe.seed)
+    history = written(model, rows, steps, whole=recipe.steps, watch=lambda step: [step, surprise("validation")], **how)
+    return model, history, {"test_nats": surprise("test")}
 
 
-@dataclass(frozen=True)
-class PickerRecipe(CodesRecipe):
-    """How the stored CLIP that picks among drawings is made."""
+def train_picker(recipe: Recipe, steps: int, **how) -> tuple[CLIP, History, dict]:
+    """Train a CLIP; looks are [step, share of validation images that find their own name]."""
+    model = recipe.build()
 
-    steps: int = PICK_STEPS
-    look: int = PICK_STEPS // 4
+    @torch.no_grad()
+    def found(split):
+        known = named(split)
+        with reading(model):
+            scores = model(known.images, word_ids(known.texts))
+        return (scores.argmax(dim=1) == torch.arange(len(scores))).double().mean().item()
 
-    MEASURED: ClassVar = {"test_found"}
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Words, tokens of a name, width and features, heads, layers of the text tower."""
-        return len(tokenizer()), n_tokens(), 64, 4, 1
-
-    def model_of(self, record: dict) -> CLIP:
-        """A new model of the size that a record tells: there is one size."""
-        return picker(self.seed)
-
-    def train(self, steps: int, **how) -> tuple[CLIP, History, dict]:
-        """As `CodesRecipe.train`; looks are [step, share of validation images that find their own name]."""
-        model = picker(self.seed)
-
-        @torch.no_grad()
-        def found(split):
-            known = named(split)
-            with reading(model):
-                scores = model(known.images, word_ids(known.texts))
-            return (scores.argmax(dim=1) == torch.arange(len(scores))).double().mean().item()
-
-        history = picked(model, self.seed, steps, watch_every=self.look,
-                         watch=lambda step: [step, found("validation")], **how)  # fmt: skip
-        return model, history, {"test_found": found("test")}
-
-    def result(self, record: dict) -> str:
-        """What a record says that the model is worth."""
-        return f"{record['test_found']:.1%} of the letters of new names find their own name, typeface and all"
-
-    def batches_in_words(self) -> str:
-        """What it reads in a step."""
-        return f"{2 * self.batch} images and their names"
+    history = picked(model, recipe.seed, steps, watch=lambda step: [step, found("validation")], **how)
+    return model, history, {"test_found": found("test")}
 
 
-LETTERS = {
-    "letters_codes": CodesRecipe("VQ-VAE: 64 codes, 8 × 8 of them an image"),
-    "letters_drawer": DrawerRecipe("GPT of four blocks, 96 wide, over the words of a name and the codes of its image"),
-    "letters_clip": PickerRecipe("CLIP: convolutions of lesson 11 and a text tower of one block, 64 wide"),
-}
+# As the recorded ones, of a seed that no record holds; the VQ-VAE for longer.
+CODES = Recipe(
+    "letters_codes",
+    "VQ-VAE: 64 codes, 8 × 8 of them an image",
+    partial(VQVAE, N_CODES, CODE_WIDTH, CHANNELS, HALVINGS),
+    train_codes,
+    "{test_right:.1%} of the letters of new names are still themselves, painted from their codes",
+    ("test_error", "test_right"),
+    "{} images",
+    lr=RATE,
+    steps=CODE_STEPS,
+    batch=BATCH,
+    look=CODE_STEPS // 6,
+    seed=5,
+)
+DRAWER = Recipe(
+    "letters_drawer",
+    "GPT of four blocks, 96 wide, over the words of a name and the codes of its image",
+    partial(gpt, 5),
+    train_drawer,
+    "{test_nats:.2f} nats a code after new names",
+    ("test_nats",),
+    f"{{}} rows of words and {PLACES} codes",
+    lr=RATE,
+    steps=DRAW_STEPS,
+    batch=BATCH,
+    look=DRAW_STEPS // 4,
+    seed=5,
+)
+PICKER = Recipe(
+    "letters_clip",
+    "CLIP: convolutions of lesson 11 and a text tower of one block, 64 wide",
+    partial(picker, 5),
+    train_picker,
+    "{test_found:.1%} of the letters of new names find their own name, typeface and all",
+    ("test_found",),
+    "{} images and their names",
+    lr=RATE,
+    steps=PICK_STEPS,
+    batch=2 * BATCH,
+    look=PICK_STEPS // 4,
+    seed=5,
+)

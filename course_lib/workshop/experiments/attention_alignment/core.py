@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from course_lib.attention.attention import Attention, padding_mask
-from course_lib.attention.reach import reach
 from course_lib.data import dates, grammar
+from course_lib.inputs.reach import reach
 from course_lib.inputs.sequences import map_state
 from course_lib.text.pairs import START, batches
 from course_lib.text.tokenizers import WordTokenizer

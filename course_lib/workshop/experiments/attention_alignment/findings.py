@@ -15,7 +15,6 @@ from course_lib.workshop.experiments.attention_alignment.core import (
 )
 from course_lib.workshop.experiments.attention_alignment.sounds import OURS, looks, pace, stored_network
 from course_lib.workshop.experiments.runs import least_of, most_of
-from course_lib.workshop.recipes.sounds import SPEAKERS
 
 TWO_WAYS, ONE_WAY = LOOKING
 EQUAL, NONE = "two ways, equal weights", "two ways, no attention"
@@ -81,7 +80,7 @@ def attention_leads_in_long_words():
     chance=1.0,
 )
 def one_vector_misses_more_sounds_of_long_words():
-    seconds = {name: recorded(pace).numbers(name) * SPEAKERS[OURS[name]].steps for name in OURS}
+    seconds = {name: recorded(pace).numbers(name) * OURS[name].steps for name in OURS}
     weights = {name: recorded(stored_network).numbers("weights", model=name) for name in OURS}
     uneven = most_of(*(abs(some["attention"] / some["one vector"] - 1) for some in (seconds, weights)))
     times = {n: words("error rate", n, "one vector") / words("error rate", n, "attention") for n in (4, 13, 14)}

@@ -18,12 +18,12 @@ from course_lib.train.loop import cosine, fit
 from course_lib.translation.translator import translation_loss
 from course_lib.workshop.experiments import each, experiment
 from course_lib.workshop.experiments.seq2seq.sounds import by_length, judged, said
-from course_lib.workshop.recipes.sounds import SPEAKERS, SoundsRecipe, reads_aloud
+from course_lib.workshop.recipes.sounds import ATTENTION, ONE_VECTOR, build_speaker, reads_aloud
 from course_lib.workshop.recipes.stored import load
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
-OURS = {"attention": "sounds_attention", "one vector": "sounds_one_vector"}
-FILES = [f"data/checkpoints/{file}.safetensors" for file in OURS.values()]
+OURS = {"attention": ATTENTION, "one vector": ONE_VECTOR}
+FILES = [recipe.file for recipe in OURS.values()]
 
 
 @cache
@@ -43,7 +43,7 @@ def stored_network(seed, model):
 @experiment(seeds=[0], cpus=["avx2"])
 def pace(seed):
     """Milliseconds of a step of training, with attention and with one vector, in turns and on the same words."""
-    speakers = {name: reads_aloud(SPEAKERS[file].model()) for name, file in OURS.items()}
+    speakers = {name: reads_aloud(recipe.build()) for name, recipe in OURS.items()}
     drawn = batches(next(iter(speakers.values())).ids(sounds.words("train")[:4000]), 128, seed)
     same, took = [next(drawn) for _ in range(10)], {name: [] for name in OURS}
     for _ in range(8):
@@ -130,19 +130,16 @@ def sounding_end(row):
 # --- a smaller pair, in half a minute each
 
 FEW_WORDS = 20_000
-SMALL = {  # a step with attention takes a quarter longer
-    "attention": SoundsRecipe("", "additive", (32, 96), lr=8e-3, steps=700),
-    "one vector": SoundsRecipe("", None, (32, 126), lr=8e-3, steps=850),
-}
+SMALL = {"attention": ("additive", 32, 96), "one vector": (None, 32, 126)}
+SMALL_STEPS = {"attention": 700, "one vector": 850}  # a step with attention takes a quarter longer
 
 
 def learned(model, seed):
     """Train a small network, "attention" or "one vector", on 20,000 words -> a translator, and its losses."""
     torch.manual_seed(seed)
-    recipe = SMALL[model]
-    small = reads_aloud(recipe.model())
+    small = reads_aloud(build_speaker(*SMALL[model]))
     drawn = batches(small.ids(sounds.words("train")[:FEW_WORDS]), 128, seed)
-    history = fit(small.model, drawn, translation_loss, steps=recipe.steps, lr=recipe.lr, device=CPU, progress=False,
+    history = fit(small.model, drawn, translation_loss, steps=SMALL_STEPS[model], lr=8e-3, device=CPU, progress=False,
                   schedule=lambda step, steps: cosine(step, steps, 100))  # fmt: skip
     return small, history
 

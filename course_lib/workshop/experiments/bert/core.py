@@ -20,11 +20,12 @@ from course_lib.language.next_token import next_token_loss, three_rounds, window
 from course_lib.text.wordpiece import WordPiece
 from course_lib.train import cosine, fit, published
 from course_lib.workshop.experiments import each, experiment
-from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes import plays as recipe
+from course_lib.workshop.recipes.stored import load
 
 CPU = torch.device("cpu")  # models this small are no faster on a GPU
 ONE = ("default",)  # where nothing of PyTorch's is trained, another processor changes the last digit only
-PLAYS_BERT = ["data/checkpoints/plays_bert.safetensors"]
+PLAYS_BERT = [recipe.BERT.file]
 
 
 @cache
@@ -177,7 +178,7 @@ def hole_bits(model, pieces, left, right, answers):
 @experiment(cpus=ONE, files=PLAYS_BERT)
 def holes(seed):
     """Bits of a hidden piece for the stored BERT with both sides, one or none in view, and with one piece exchanged."""
-    model, pieces, generator, half = stored.load("plays_bert")[0], pieces_of_plays(), draws(seed), ROOM // 2
+    model, pieces, generator, half = load(recipe.BERT)[0], pieces_of_plays(), draws(seed), ROOM // 2
     unread = pieces.encode(plays.text("test"))
     rows, strange = (unread[torch.randint(len(unread) - ROOM, (400, 1), generator=generator) + torch.arange(ROOM)]
                      for _ in range(2))  # fmt: skip
@@ -300,7 +301,7 @@ def told_apart(known, asked):
 @experiment(seeds=range(10), cpus=ONE, files=PLAYS_BERT)
 def emoji_labels(seed):
     """Share of emoji names put into their group, after 40 to 823 labels, from frozen states and from a bag of words."""
-    (real, pieces), ours = minilm(), stored.load("plays_bert")[0].bert
+    (real, pieces), ours = minilm(), load(recipe.BERT)[0].bert
     readers = {"real": (real, pieces), "random": (shuffled(real, seed), pieces), "plays": (ours, pieces_of_plays()),
                "plays, random": (shuffled(ours, seed), pieces_of_plays())}  # fmt: skip
     known, asked, states = emoji_states(*readers.values())

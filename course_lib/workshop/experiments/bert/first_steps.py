@@ -22,7 +22,8 @@ from course_lib.workshop.experiments.bert.core import (
     pieces_of_plays,
     questions,
 )
-from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes import plays as recipe
+from course_lib.workshop.recipes.stored import load
 
 DEAR = (0, 1, 2)  # the seeds of what takes a quarter of a minute or more
 BLANKS, STEP = 800, 1536  # rows of unread plays with one blank each; pieces a step, however long the rows
@@ -243,7 +244,7 @@ def fillings(model):
 @torch.no_grad()
 def in_the_end(seed):
     """What fills the same five blanks: counts of single pieces, counts given both neighbours, and the stored BERT."""
-    model, found = stored.load("plays_bert")[0], {}
+    model, found = load(recipe.BERT)[0], {}
     for text, (ids, at), answer in zip(SENTENCES, read_sentences(), SENTENCES.values(), strict=True):
         read = pieces_of_plays().batch([text])
         said = model(*read[:3], at + 1)[0].softmax(-1)[0]  # [CLS] stands before
@@ -264,7 +265,7 @@ def through_training(seed):
 @experiment(seeds=[0], cpus=ONE, files=PLAYS_BERT)
 def counting_or_reading(seed):
     """Bits saved in unread plays by counting both neighbours, and by the stored BERT with those, 24 or 61 pieces."""
-    model, wide = stored.load("plays_bert")[0], 61
+    model, wide = load(recipe.BERT)[0], 61
     rows, _ = blanks(wide)
     middle = wide // 2
     at, found = torch.full((len(rows),), middle), {}

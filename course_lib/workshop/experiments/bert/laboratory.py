@@ -32,7 +32,8 @@ from course_lib.workshop.experiments.bert.core import (
     sense_sentences,
     shuffled,
 )
-from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes import plays as recipe
+from course_lib.workshop.recipes.stored import load
 
 # --- what heads look at, and what is missed without them
 
@@ -71,7 +72,7 @@ def census(bert, pieces, texts):
 @experiment(cpus=ONE, files=PLAYS_BERT)
 def head_looks(seed):
     """The share of its attention that each head gives to five kinds of pieces, in 100 speeches of test plays."""
-    (model, pieces), ours, texts = minilm(), stored.load("plays_bert")[0].bert, census_texts(seed)
+    (model, pieces), ours, texts = minilm(), load(recipe.BERT)[0].bert, census_texts(seed)
     found, even = census(model, pieces, texts)
     twin, _ = census(shuffled(model, seed), pieces, texts)
     most = {look: found[..., k].max() for k, look in enumerate(LOOKS)}
@@ -128,7 +129,7 @@ def heads_out(seed):
 @experiment(cpus=ONE, files=PLAYS_BERT)
 def ours_out(seed):
     """Bits of a hidden piece for the stored BERT without the heads that look at a neighbour, and without others."""
-    model, pieces = stored.load("plays_bert")[0], pieces_of_plays()
+    model, pieces = load(recipe.BERT)[0], pieces_of_plays()
     look = census(model.bert, pieces, census_texts(seed))[0][..., :2].amax(-1)  # (layers, heads)
     clear = [tuple(at) for at in (look >= 0.5).nonzero().tolist()]  # they look at one neighbour
     heads = range(model.bert.config.n_heads)
@@ -196,7 +197,7 @@ def emoji_layers(seed):
 
 # --- two readers who meet only at the end
 
-READERS = ("plays_forward", "plays_backward")
+READERS = (recipe.FORWARD, recipe.BACKWARD)
 BEFORE, INSIDE = 64, 128  # characters read before a blank at least; blanks a row
 WINDOW, WIDE = 8, 128  # characters seen on a side; hidden units
 SEEN = {"left": torch.arange(-WINDOW, 0), "right": torch.arange(1, WINDOW + 1)}
@@ -258,10 +259,10 @@ def tuned_weights(answers, said, prior):
     return weights.detach()
 
 
-@experiment(cpus=ONE, files=[f"data/checkpoints/{name}.safetensors" for name in READERS])
+@experiment(cpus=ONE, files=[one.file for one in READERS])
 def two_readers(seed):
     """Bits of a hidden character for two stored readers, one a direction: alone, multiplied, mixed, and mixed up."""
-    tokens, readers = CharTokenizer(plays.text("train")), [stored.load(name)[0] for name in READERS]
+    tokens, readers = CharTokenizer(plays.text("train")), [load(one)[0] for one in READERS]
     prior = frequencies(tokens.encode(plays.text("train")), len(tokens))
     rows = list(blank_rows(tokens, seed))
     (tuned, answers), (tuned_said, said) = map(in_the_blanks, rows), [stored_say(readers, ids) for ids in rows]

@@ -32,7 +32,8 @@ from course_lib.workshop.experiments.bert.core import (
     pieces_of_plays,
     read_out,
 )
-from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes import plays as recipe
+from course_lib.workshop.recipes.stored import load
 
 DEAR = (0, 1, 2)  # the seeds of what takes half a minute or more
 
@@ -163,7 +164,7 @@ def begun(start, seed):
     if start == "fresh MiniLM":
         return fresh(real()[0], seed), real()[1]
     torch.manual_seed(seed)
-    model = stored.load("plays_bert")[0] if start == "our BERT" else stored.RECIPES["plays_bert"].model(2_000)
+    model = load(recipe.BERT)[0] if start == "our BERT" else recipe.BERT.build(2_000)
     return model.bert, pieces_of_plays()
 
 
@@ -272,7 +273,7 @@ def rules(seed, task, n):
 @experiment(seeds=range(10), cpus=ONE)
 def emoji_fresh(seed):
     """Share of emoji names put into their group from frozen states of fresh weights, with `emoji_labels`' ten draws."""
-    ours = stored.RECIPES["plays_bert"].model(2_000).bert  # its sizes, newly drawn: as the stored one began
+    ours = recipe.BERT.build(2_000).bert  # its sizes, newly drawn: as the stored one began
     readers = {
         "MiniLM, fresh": (fresh(real()[0], seed).eval(), real()[1]),
         "our BERT, fresh": (ours.eval(), pieces_of_plays()),

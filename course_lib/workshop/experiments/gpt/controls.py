@@ -39,6 +39,7 @@ from course_lib.workshop.experiments.gpt.core import (
     tokens,
     words_in,
 )
+from course_lib.workshop.recipes import plays as recipe
 from course_lib.workshop.recipes.stored import load
 
 # --- what models that only count write, and how well they predict
@@ -120,7 +121,7 @@ def list_by_labels(seed, n):
 @experiment(files=[PIECES])
 def untrained_twin(seed):
     """The share of right marks of a linear layer on a GPT of the stored one's sizes that has learned nothing."""
-    twin = GPT(load("plays_gpt")[0].config).eval()
+    twin = GPT(load(recipe.GPT)[0].config).eval()
     (ids, labels), (asked, answers) = before_mark("train", TOLD, seed), before_mark("test", MARKED, 0)
     features, asked_features = (at_last_token(twin, some)[0] for some in (ids, asked))
     return {"right": linear_right(features, labels, asked_features, answers)}

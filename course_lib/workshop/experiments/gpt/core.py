@@ -24,10 +24,11 @@ from course_lib.train import published
 from course_lib.train.loop import cosine, fit
 from course_lib.weights.llama_weights import gguf_chat_template, gguf_tokenizer
 from course_lib.workshop.experiments import each, experiment
+from course_lib.workshop.recipes import plays as recipe
 from course_lib.workshop.recipes.stored import load
 
 CPU = torch.device("cpu")
-PIECES = "data/checkpoints/plays_gpt.safetensors"  # holds the 1,000 merges, too
+PIECES = recipe.GPT.file  # holds the 1,000 merges, too
 LETTERS = {"validation": 20_000, "test": 60_000}  # characters of a split that are asked
 STRETCHES = 12  # so many, at equal distances, so that every test play is among them
 
@@ -45,7 +46,7 @@ def excerpt(part: str) -> str:
 @cache
 def reader(reads: str):
     """The tokenizer of characters, or the stored GPT's: 256 bytes and 1,000 merges."""
-    return load("plays_gpt")[1]["tokenizer"] if reads == "pieces" else CharTokenizer(plays.text("train"))
+    return load(recipe.GPT)[1]["tokenizer"] if reads == "pieces" else CharTokenizer(plays.text("train"))
 
 
 @cache
@@ -189,7 +190,7 @@ def told_batches(ids, labels, seed, size=16):
 @experiment(each(lam=[0.0, 0.5]), files=[PIECES])
 def fine_tuned(seed, lam):
     """The share of right marks of the stored GPT, fine-tuned on 240 speeches, and its loss on the language after it."""
-    model, (ids, labels) = TunedGPT(load("plays_gpt")[0]), before_mark("train", TOLD, seed)
+    model, (ids, labels) = TunedGPT(load(recipe.GPT)[0]), before_mark("train", TOLD, seed)
     steps = 3 * len(ids) // 16  # three times through, as in the paper
     fit(model, told_batches(ids, labels, seed), partial(tuning_loss, lam=lam), steps=steps, lr=1e-3,
         schedule=partial(cosine, warmup=steps // 10), device=CPU, progress=False)  # fmt: skip
@@ -237,7 +238,7 @@ def at_last_token(model, ids):
 @experiment(files=[PIECES])
 def not_tuned(seed):
     """The share of right marks where no weight of the GPT learns: a linear layer on it or on tokens, or nothing."""
-    model, pieces = load("plays_gpt")[0], reader("pieces")
+    model, pieces = load(recipe.GPT)[0], reader("pieces")
     (ids, labels), (asked, answers) = before_mark("train", TOLD, seed), before_mark("test", MARKED, 0)
 
     def right(features):

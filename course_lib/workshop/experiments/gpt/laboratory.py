@@ -22,18 +22,19 @@ from course_lib.text.counts import count_bits
 from course_lib.train.loop import cosine, fit
 from course_lib.workshop.experiments import each, experiment
 from course_lib.workshop.experiments.gpt.core import ASKED, CPU, DRAWS, held_out_bits, reader, smollm2, tokens
+from course_lib.workshop.recipes import plays as recipe
 from course_lib.workshop.recipes.stored import load
 
 # --- stored models: nothing is trained here
 
-STORED = ("plays_rnn", "plays_lstm", "plays_gru", "plays_gpt")
-FILES = [f"data/checkpoints/{name}.safetensors" for name in STORED]
+STORED = {one.name: one for one in (recipe.RNN, recipe.LSTM, recipe.GRU, recipe.GPT)}
+FILES = [one.file for one in STORED.values()]
 
 
 @experiment(each(name=STORED), seeds=[0], files=FILES)
 def stored_on_plays(seed, name):
     """Bits per character of the stored models on test plays."""
-    model = load(name)[0]
+    model = load(STORED[name])[0]
     if name == "plays_gpt":
         return {"bits": held_out_bits(model, "test")}
     return {"bits": bits_per_character(model, tokens("characters", "test"))}
@@ -88,8 +89,8 @@ def by_memory(seed, name):
     if name == "SmolLM2":
         return bits_by_memory(*smollm2(), 256, [64, 256])
     if name == "our GPT":
-        return bits_by_memory(load("plays_gpt")[0], reader("pieces"), 256, [2**i for i in range(7)])
-    return bits_by_memory(load(f"plays_{name.lower()}")[0], reader("characters"), 768, [2**i for i in range(9)])
+        return bits_by_memory(load(recipe.GPT)[0], reader("pieces"), 256, [2**i for i in range(7)])
+    return bits_by_memory(load(STORED[f"plays_{name.lower()}"])[0], reader("characters"), 768, [2**i for i in range(9)])
 
 
 # --- tasks that stay low

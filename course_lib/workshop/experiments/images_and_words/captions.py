@@ -20,6 +20,7 @@ from course_lib.workshop.experiments import each, experiment
 from course_lib.workshop.recipes.glyph_captions import (
     BATCH,
     GRID,
+    SPOTTER,
     STEPS,
     Asked,
     asked,
@@ -43,7 +44,7 @@ from course_lib.workshop.recipes.glyph_captions import (
 )
 
 HERE = ["default"]  # the instruction set of what is dear
-EYES = ["data/checkpoints/names_words.safetensors"]
+EYES = [SPOTTER.file]
 TESTED = ("new names", "new faces", "both new")
 PARTS_OF_NAMES = ("case", "letter", "mark")
 LOOKS = 5

@@ -10,15 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.attention.reach import reach
 from course_lib.data import plays
 from course_lib.data.long_memory import adding, endless, recall
+from course_lib.inputs.reach import reach
 from course_lib.recurrent.language_model import CharRNN, bits_per_character
 from course_lib.recurrent.lstm import GRU, LSTM, chrono_, lstm_gates
 from course_lib.recurrent.rnn import RNN
 from course_lib.show.record import capture
 from course_lib.text.tokenizers import CharTokenizer
 from course_lib.workshop.experiments import each, experiment
+from course_lib.workshop.recipes import plays as recipe
 from course_lib.workshop.recipes.stored import load
 
 # --- fresh networks: what reaches how far before anything is learned
@@ -303,8 +304,8 @@ def scan_speed(seed, batch, units):
 
 # --- stored models of plays: nothing is trained here
 
-STORED = {"RNN": "plays_rnn", "GRU": "plays_gru", "LSTM": "plays_lstm"}
-FILES = [f"data/checkpoints/{name}.safetensors" for name in STORED.values()]
+STORED = {"RNN": recipe.RNN, "GRU": recipe.GRU, "LSTM": recipe.LSTM}
+FILES = [one.file for one in STORED.values()]
 EDGES = [0, 1, 2, 4, 8, 16, 32, 64]
 KNOWN = ["1", "2", "3–4", "5–8", "9–16", "17–32", "33–64"]  # characters of the true text
 

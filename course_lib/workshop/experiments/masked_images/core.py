@@ -25,6 +25,7 @@ from course_lib.workshop.recipes.masked_images import (
     LEFT_OUT,
     N_PATCHES,
     NAMING,
+    PAINTER,
     PATCH,
     SIDE,
     Namer,
@@ -118,10 +119,10 @@ def as_long(seed, names):
     return judged(with_names(vit(seed), seed, names, LONGER * NAMING[names]))
 
 
-@experiment(cpus=HERE, files=["data/checkpoints/glyphs_painter.safetensors"])
+@experiment(cpus=HERE, files=[PAINTER.file])
 def read_outs(seed):
     """Share named rightly by one matrix, a thousand names: on states of the stored painter, their mean, on pixels."""
-    reader, (images, labels), (asked_images, truth) = load("glyphs_painter")[0].vit, few(1000, seed), lettered("test")
+    reader, (images, labels), (asked_images, truth) = load(PAINTER)[0].vit, few(1000, seed), lettered("test")
     with torch.no_grad():
         known, new = (torch.cat([reader.encode(some)[:, 1:] for some in part.split(512)])
                       for part in (images, asked_images))  # fmt: skip

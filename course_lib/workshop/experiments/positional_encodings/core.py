@@ -20,8 +20,8 @@ from course_lib.attention.positions import (
     sinusoidal,
     t5_bucket,
 )
-from course_lib.attention.reach import reach
 from course_lib.data.order import N_SYMBOLS, N_TOKENS, NOT_ASKED, distance, endless, place
+from course_lib.inputs.reach import reach
 from course_lib.recurrent.lstm import LSTM
 from course_lib.recurrent.rnn import RNN
 from course_lib.train.loop import cosine, fit

@@ -11,8 +11,8 @@ from torch.utils.checkpoint import checkpoint
 from course_lib.attention.attention import SelfAttention
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.positions import LearnedPositions
-from course_lib.attention.reach import reach
 from course_lib.data.order import N_SYMBOLS, N_TOKENS, NOT_ASKED, distance, place
+from course_lib.inputs.reach import reach
 from course_lib.workshop.experiments import each, experiment
 from course_lib.workshop.experiments.positional_encodings.core import (
     LENGTHS,

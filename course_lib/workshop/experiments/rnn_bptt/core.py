@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.attention.reach import reach
 from course_lib.data import digits, plays
 from course_lib.data.long_memory import adding
+from course_lib.inputs.reach import reach
 from course_lib.recurrent.language_model import CharRNN, TruncatedBPTT, bits_per_character, streams
 from course_lib.recurrent.rnn import RNN, unroll
 from course_lib.show.record import capture

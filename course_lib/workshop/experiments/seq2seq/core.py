@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from sacrebleu.metrics import BLEU
 
-from course_lib.attention.reach import reach
 from course_lib.data import dates, grammar, interface
+from course_lib.inputs.reach import reach
 from course_lib.text.pairs import END, PADDING, START, UNKNOWN, batches, masked_loss, shift
 from course_lib.text.tokenizers import WordTokenizer
 from course_lib.train.loop import cosine, fit

@@ -18,7 +18,6 @@ from course_lib.bert.soft_targets import distillation_loss, kept_layers
 from course_lib.data import punctuation
 from course_lib.workshop.experiments import each, experiment
 from course_lib.workshop.recipes import smaller_bert as recipe
-from course_lib.workshop.recipes import stored
 from course_lib.workshop.recipes.smaller_bert import (
     bits,
     lean,
@@ -30,10 +29,11 @@ from course_lib.workshop.recipes.smaller_bert import (
     words_loss,
     worth,
 )
+from course_lib.workshop.recipes.stored import load
 
 HERE = ("default",)  # one instruction set: what was recorded says so
 THREE = (0, 1, 2)  # the seeds of what takes long
-STORED = ["data/checkpoints/plays_teacher.safetensors"]
+STORED = [recipe.TEACHER.file]
 STACK_STEPS, STEPS = 700, 1_200  # of pre-training: where blocks are shared, and elsewhere
 TWO = 2  # layers, where it is not layers that are compared: they learn more in a minute than four
 
@@ -77,7 +77,7 @@ TRIED = ("any piece", "by frequency", "between its neighbours", "learns too")  #
 @cache
 def teacher() -> LeanWords:
     """The stored model, four blocks, 128 wide."""
-    return stored.load("plays_teacher")[0]
+    return load(recipe.TEACHER)[0]
 
 
 @cache

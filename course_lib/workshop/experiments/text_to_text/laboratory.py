@@ -31,13 +31,14 @@ from course_lib.translation.translator import Translator, translation_loss
 from course_lib.workshop.experiments import each, experiment
 from course_lib.workshop.experiments.seq2seq.core import search_errors
 from course_lib.workshop.experiments.text_to_text.core import HERE, judged, worth
-from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.stored import load
 from course_lib.workshop.recipes.text_to_text import (
     BATCH,
     COPIES,
     CPU,
     MEAN,
     RATE,
+    READER,
     SENTINELS,
     SHARE,
     STEPS,
@@ -108,15 +109,14 @@ def one_noise(seed, of, noise):
 
 # --- beams and lengths
 
-READER = ["data/checkpoints/sentences_reader.safetensors"]
 WIDTHS, PENALTIES = (1, 2, 4, 8), (0.0, 0.6, 1.0, 2.0)
 LONGEST = 20  # steps of a search
 
 
-@experiment(files=READER)
+@experiment(files=[READER.file])
 def beams(seed):
     """The stored model tuned on 200 pairs: BLEU, exact match and length by beam width and length penalty."""
-    one = stored.load("sentences_reader")[0]
+    one = load(READER)[0]
     tuned(one, pairs()[:FEW], seed)
     return by_width(one)
 

@@ -18,10 +18,10 @@ from torch import nn
 from course_lib.attention.attention import SelfAttention
 from course_lib.attention.block import Block, Encoder
 from course_lib.attention.positions import LearnedPositions
-from course_lib.attention.reach import reach
 from course_lib.attention.transformer import PlacedEmbedding, Transformer
 from course_lib.data import dates, grammar
 from course_lib.data.order import N_SYMBOLS
+from course_lib.inputs.reach import reach
 from course_lib.recurrent.lstm import LSTM
 from course_lib.text.pairs import PADDING, batches, masked_loss
 from course_lib.text.tokenizers import WordTokenizer

@@ -25,7 +25,7 @@ from course_lib.workshop.experiments.vit.glyphs import (
     network,
 )
 from course_lib.workshop.experiments.vit.glyphs_looks import PATCH, asked, attention_maps, correlation, found_under
-from course_lib.workshop.recipes.glyphs import RATES, lettered, muon
+from course_lib.workshop.recipes.glyphs import RATES, VIT, lettered, muon
 from course_lib.workshop.recipes.stored import load
 
 # --- does the window make the rival's lead, or a read-out that sees every place?
@@ -114,10 +114,10 @@ def one_map(seed):
     return under_one_map(fitted(network("ViT", seed), *lettered("train"), seed)[0].eval())
 
 
-@experiment(seeds=[0], cpus=HERE, files=["data/checkpoints/glyphs_vit.safetensors"])
+@experiment(seeds=[0], cpus=HERE, files=[VIT.file])
 def stored_one_map(seed):
     """The same of the stored ViT, ten times as long trained."""
-    return under_one_map(load("glyphs_vit")[0].eval())
+    return under_one_map(load(VIT)[0].eval())
 
 
 # --- seconds

@@ -5,7 +5,7 @@ from functools import cache, partial
 import torch
 from torch import Tensor, nn
 
-from course_lib.attention.reach import reach
+from course_lib.inputs.reach import reach
 from course_lib.show.record import capture
 from course_lib.vision.convnet import ConvLayer
 from course_lib.vision.images import answers
@@ -14,10 +14,10 @@ from course_lib.vision.rollout import attention_distance, brightness, rollout
 from course_lib.vision.vit import ViT
 from course_lib.workshop.experiments import experiment
 from course_lib.workshop.experiments.vit.glyphs import CONFIG, HERE, THREE, fitted, network
-from course_lib.workshop.recipes.glyphs import lettered
+from course_lib.workshop.recipes.glyphs import CONV, VIT, lettered
 from course_lib.workshop.recipes.stored import load
 
-STORED = ["data/checkpoints/glyphs_vit.safetensors", "data/checkpoints/glyphs_conv.safetensors"]
+STORED = [VIT.file, CONV.file]
 PATCH, GRID = CONFIG.patch_size, CONFIG.grid
 SIDE = GRID[0] * PATCH  # of an image, in pixels
 ASKED = 4  # every fourth test image, 855 of four faces
@@ -199,7 +199,7 @@ def looks(seed):
 @experiment(seeds=[0], cpus=HERE, files=STORED)
 def stored_looks(seed):
     """The same of the stored ViT, ten times as long trained, and of the stored convolutional network."""
-    return measured({"ViT": load("glyphs_vit")[0], "ConvNet": load("glyphs_conv")[0]}, seed)
+    return measured({"ViT": load(VIT)[0], "ConvNet": load(CONV)[0]}, seed)
 
 
 def measured(trained: dict[str, nn.Module], seed: int) -> dict:

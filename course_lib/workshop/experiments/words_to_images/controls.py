@@ -18,7 +18,10 @@ from course_lib.workshop.experiments.words_to_images.core import HERE, SHORT, ST
 from course_lib.workshop.recipes.stored import load
 from course_lib.workshop.recipes.words_to_images import (
     AWAKE,
+    CODES,
+    DRAWER,
     N_CODES,
+    PICKER,
     coded,
     drawn,
     fits,
@@ -32,7 +35,7 @@ from course_lib.workshop.recipes.words_to_images import (
     written,
 )
 
-DRAWERS = [*STORED, "data/checkpoints/letters_drawer.safetensors"]
+DRAWERS = [*STORED, DRAWER.file]
 BELOW = ("cedilla", "ogonek", "dot below", "line below", "circumflex below")  # marks that are written last
 
 
@@ -118,7 +121,7 @@ def taken(known: Named, at: list[int]) -> Named:
 
 def pictures(texts: list[str], temperature: float, seed: int) -> Tensor:
     """What the stored models draw."""
-    return painted(load("letters_codes")[0], drawn(load("letters_drawer")[0], texts, temperature, seed))
+    return painted(load(CODES)[0], drawn(load(DRAWER)[0], texts, temperature, seed))
 
 
 @experiment(cpus=HERE, files=DRAWERS)
@@ -134,7 +137,7 @@ def marks_drawn(seed):
 @experiment(cpus=HERE, files=DRAWERS)
 def picks(seed, several=8, n=150):
     """Shares of new names right: one drawing at each temperature; of eight, by CLIP with the name, with another's."""
-    asked, clip = some_of("test", n, 1), load("letters_clip")[0]
+    asked, clip = some_of("test", n, 1), load(PICKER)[0]
     images = torch.stack([pictures(asked.texts, 1.0, 1000 * seed + again) for again in range(several)])  # (8, n, ...)
     strange = asked.texts[n // 2 :] + asked.texts[: n // 2]
     chosen = {

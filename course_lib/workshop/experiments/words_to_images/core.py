@@ -52,7 +52,7 @@ from course_lib.workshop.recipes.words_to_images import (
 
 HERE = ["default"]  # the instruction set of what is dear
 THREE = range(3)
-STORED = ["data/checkpoints/letters_codes.safetensors", "data/checkpoints/letters_clip.safetensors"]
+STORED = [recipe.CODES.file, recipe.PICKER.file]
 TEMPERATURES = (1.0, 0.5)
 
 
@@ -124,7 +124,7 @@ def listed(seed, rounds=20):
 @cache
 def stored_codes() -> Tensor:
     """The codes of all training letters, by the stored VQ-VAE."""
-    return codes_of(load("letters_codes")[0], named("train").images)
+    return codes_of(load(recipe.CODES)[0], named("train").images)
 
 
 def some_of(split: str, n: int = 300, seed: int = 0) -> Named:
@@ -145,7 +145,7 @@ def worth(codes: Tensor, asked: Named) -> dict:
 
     "nearer to the true one" means something for new names alone: a learned name's true image is among the learned.
     """
-    images = painted(load("letters_codes")[0], codes)
+    images = painted(load(recipe.CODES)[0], codes)
     to_learned, to_true = nearest(images, named("train").images)[1], (images - asked.images).flatten(1).norm(dim=1)
     return judged(images, asked)._asdict() | {
         "copied": copied(codes, stored_codes()).double().mean(),
@@ -163,7 +163,7 @@ def drawer(seed: int, part: float = 1.0, look: int = 0, **how):
     asked = some_of("validation", 200)
 
     def right(step):
-        images = painted(load("letters_codes")[0], drawn(model, asked.texts, seed=step))
+        images = painted(load(recipe.CODES)[0], drawn(model, asked.texts, seed=step))
         return [step, judged(images, asked).right]
 
     watching = {"watch": right, "watch_every": look} if look else {}
@@ -195,7 +195,7 @@ def names_drawn(seed):
 
 def best_of_eight(model: nn.Module, seed: int, several: int = 8, n: int = 150) -> dict:
     """Shares of new names drawn rightly: the first of eight drawings, the best by whom, and whether any is right."""
-    asked, codes_model, clip = some_of("test", n, 1), load("letters_codes")[0], load("letters_clip")[0]
+    asked, codes_model, clip = some_of("test", n, 1), load(recipe.CODES)[0], load(recipe.PICKER)[0]
     codes = torch.stack([drawn(model, asked.texts, seed=1000 * seed + again) for again in range(several)])  # (8, n, 64)
     images = torch.stack([painted(codes_model, some) for some in codes])
     words = word_ids(asked.texts)
@@ -270,12 +270,12 @@ def meant(seed):
     return judged(images, asked)._asdict() | {"no typeface told": judged(short, asked)._asdict()} | grey
 
 
-@experiment(cpus=HERE, files=[*STORED[:1], "data/checkpoints/letters_drawer.safetensors"])
+@experiment(cpus=HERE, files=[recipe.CODES.file, recipe.DRAWER.file])
 def no_face_told(seed):
     """What the stored GPT draws for new names without a typeface: right letters, in how many typefaces, how grey."""
-    asked, model = some_of("test", 100), load("letters_drawer")[0]
+    asked, model = some_of("test", 100), load(recipe.DRAWER)[0]
     short = [text.partition(" in ")[0] for text in asked.texts]
-    drawings = [painted(load("letters_codes")[0], drawn(model, short, seed=8 * seed + again)) for again in range(8)]
+    drawings = [painted(load(recipe.CODES)[0], drawn(model, short, seed=8 * seed + again)) for again in range(8)]
     faces = [[named(None).rows[n].face for n in nearest(images, named(None).images)[0].tolist()] for images in drawings]
     kinds = sum(len(set(several)) for several in zip(*faces, strict=True)) / len(short)
     return judged(drawings[0], asked)._asdict() | {"typefaces among eight": kinds, "grey": ink(drawings[0])}
@@ -320,7 +320,7 @@ def rules(seed):
     """Shares of new names right for two rules: letter and mark pasted together, the name with the most common words."""
     asked = some_of("test")
     return {"pasted": judged(pasted(asked), asked)._asdict(), "same words": judged(same_words(asked), asked)._asdict(),
-            "through codes": judged(painted(load("letters_codes")[0], codes_of(load("letters_codes")[0], asked.images)),
+            "through codes": judged(painted(load(recipe.CODES)[0], codes_of(load(recipe.CODES)[0], asked.images)),
                                     asked)._asdict()}  # fmt: skip
 
 
