@@ -1,6 +1,5 @@
 """recipes/masked_images.py: what is painted and named, that no label and no judged face is read, and what is stored."""
 
-import json
 import math
 
 import pytest
@@ -9,12 +8,10 @@ from torch.testing import assert_close
 
 from course_lib.data import glyphs
 from course_lib.train import cosine
-from course_lib.vision.masked_patches import MaskedAutoencoder
 from course_lib.vision.patches import patchify, unpatchify
 from course_lib.workshop.recipes import masked_images as recipe
-from course_lib.workshop.recipes import stored
 from course_lib.workshop.recipes.glyphs import lettered, muon
-from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, load, save, train
+from course_lib.workshop.recipes.stored import CHECKPOINTS, load
 
 ROUND = 2 * recipe.BATCH + 10  # images of a round of three batches, the last one small
 STORED = CHECKPOINTS / "glyphs_painter.safetensors"
@@ -94,7 +91,7 @@ def test_painting_needs_no_label(few, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hidden, n", [(0.25, 12), (0.75, 4)])
+@pytest.mark.parametrize("hidden, n", [(0.25, 12), (0.75, 4), (0.875, 2), (1.0, 1), (0.0, 15)])
 def test_as_many_patches_are_hidden_as_was_asked_for(few, hidden, n):
     model = recipe.painter(0)
     given = watched(model)
@@ -114,6 +111,42 @@ def test_images_are_changed_before_they_are_looked_at(few):
     recipe.painted(model, 0, 2, change=change)
     assert len(asked) == len(given) == 2
     assert all(after.equal(1 - before) for before, (after, _) in zip(asked, given, strict=True))
+
+
+@pytest.mark.slow
+def test_a_seed_draws_weights_batches_and_patches(few):
+    def run(seed):
+        model = recipe.painter(seed)
+        recipe.painted(model, seed, 2)
+        return model.state_dict()
+
+    one, same, other = run(0), run(0), run(1)
+    assert all(one[name].equal(same[name]) for name in one)
+    assert not one["paint.weight"].equal(other["paint.weight"])
+
+
+@pytest.mark.slow
+def test_a_few_steps_lower_the_error(few):
+    """painted: images of one shade, which any patch that is seen tells."""
+    model = recipe.painter(0)
+    history = recipe.painted(model, 0, 30)
+    assert sum(history.loss[-5:]) < 0.5 * sum(history.loss[:5])
+
+
+def test_the_first_steps_of_a_longer_training_have_its_rates(few, monkeypatch):
+    """painted: whole says of how many; where nothing is said, the rate falls to the end. how goes to `fit`."""
+    given = []
+    monkeypatch.setattr(recipe, "fit", lambda model, batches, loss, **how: given.append(how))
+    model = recipe.painter(0)
+    recipe.painted(model, 0, 50)
+    recipe.painted(model, 0, 50, whole=200, progress=True, watch_every=7)
+    recipe.painted(model, 0)
+    alone, part, usual = given
+    for step in (0, 20, 49):
+        assert alone["schedule"](step, 50) == cosine(step, 50, 20)
+        assert part["schedule"](step, 50) == cosine(step, 200, 20)
+    assert alone["progress"] is False and part["progress"] is True and part["watch_every"] == 7
+    assert alone["lr"] == recipe.RATE and alone["device"] == recipe.CPU and usual["steps"] == recipe.STEPS
 
 
 def test_both_stacks_are_stepped_by_muon():
@@ -191,6 +224,17 @@ def test_half_of_the_patches_are_left_out_while_names_are_learned():
     assert model.head.weight.abs().max() > 0  # it was all 0
 
 
+@pytest.mark.slow
+def test_names_are_learned():
+    """named: two letters, one black and one white."""
+    torch.manual_seed(0)
+    model, labels = recipe.Namer(recipe.vit(0)), torch.arange(64) % 2
+    images = labels.float()[:, None, None, None].expand(64, 1, 32, 32)
+    history = recipe.named(model, images, labels, 0, 30)
+    assert history.loss[-1] < 0.2 < history.loss[0]
+    assert model(images).argmax(dim=1).equal(labels)
+
+
 def test_all_patches_are_read_where_names_are_judged(monkeypatch):
     """judged: a model that always says 0; an image whose letter is in no training face, -1, is never right."""
     parts = {
@@ -247,58 +291,32 @@ def test_the_error_is_what_the_model_is_trained_by():
 # --- what is stored
 
 
-def test_a_recipe_makes_the_model_that_its_sizes_say():
-    one = recipe.PAINTERS["glyphs_painter"]
-    model = one.model()
-    assert isinstance(model, MaskedAutoencoder) and stored.RECIPES["glyphs_painter"] is one
-    config = model.vit.config
-    assert one.sizes == (
-        config.patch_size,
-        config.d_model,
-        config.n_layers,
-        model.narrow.out_features,
-        len(model.decoder.blocks),
-    )
+def test_the_recipe_makes_a_model_for_these_letters():
+    config = recipe.PAINTER.build().vit.config
     assert config.n_classes == len(recipe.base_letters()) and config.grid == (4, 4)
-    shapes = [{name: part.shape for name, part in made.state_dict().items()} for made in (model, one.model_of({}))]
-    assert shapes[0] == shapes[1]
-    assert one.steps > recipe.STEPS and one.seed not in range(5)  # of a seed that no record holds, and for longer
+    assert recipe.PAINTER.seed not in range(5)  # no record holds it
 
 
-def test_a_run_makes_a_model_that_comes_back(few, tmp_path, monkeypatch):
-    """PainterRecipe: what `stored` keeps of a short run; both errors are those of faces never seen."""
-    monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
+def test_a_run_makes_a_model_that_comes_back(few, short_run, monkeypatch):
+    """Both errors are those of faces never seen."""
     some = {split: recipe.asked(split)[::20] for split in ("test", "validation")}
     monkeypatch.setattr(recipe, "asked", some.__getitem__)
-    threads, rates, fit = torch.get_num_threads(), [], recipe.fit
+    rates, fit = [], recipe.fit
     monkeypatch.setattr(recipe, "fit", lambda *a, **how: rates.append(how["schedule"](30, 2)) or fit(*a, **how))
-    try:
-        model, record = train("glyphs_painter", steps=2, progress=False)
-    finally:
-        torch.set_num_threads(threads)
-    one = stored.RECIPES["glyphs_painter"]
-    assert rates == [cosine(30, one.steps, 20)]  # two steps of all
-    assert record.keys() >= one.MEASURED | stored.RECORD and [step for step, _ in record["curve"]] == [0, 2]
+    model, record = short_run(recipe.PAINTER)
+    assert rates == [cosine(30, recipe.PAINTER.steps, 20)]  # two steps of all
     with torch.no_grad():
         for split, said in (("test", record["test_error"]), ("validation", record["curve"][-1][1])):
             seen = recipe.seen_of(some[split], recipe.HIDDEN)
             assert said == pytest.approx(recipe.hidden_error(model(some[split], seen), some[split], seen))
-    save("glyphs_painter", model, record)
-    back, same = load("glyphs_painter")
-    assert same == json.loads(json.dumps(record)) and not back.training
-    assert all(weight.equal(model.state_dict()[key].half().float()) for key, weight in back.state_dict().items())
-    card = cards().partition("`glyphs_painter`\n")[2]
-    assert f"error {record['test_error']:.4f} of the hidden half" in card and "half of each of 64 images" in card
 
 
 def test_the_stored_model_is_worth_what_its_record_says():
-    (model, record), one = load("glyphs_painter"), recipe.PAINTERS["glyphs_painter"]
-    assert not model.training and record["weights"] == sum(p.numel() for p in model.parameters())
-    steps, errors = zip(*record["curve"], strict=True)
-    assert steps[0] == 0 and steps[-1] == record["steps"] == one.steps and errors[-1] < 0.5 * errors[0]
+    model, record = load(recipe.PAINTER)
+    (_, first), *_, (_, last) = record["curve"]
+    assert last < 0.5 * first
     with torch.no_grad():
-        for split, said in (("test", record["test_error"]), ("validation", errors[-1])):
+        for split, said in (("test", record["test_error"]), ("validation", last)):
             images = recipe.asked(split)
             seen = recipe.seen_of(images, recipe.HIDDEN)
             assert recipe.hidden_error(model(images, seen), images, seen) == pytest.approx(said, rel=0.02)
-    assert STORED.stat().st_size < 1e6
