@@ -1,4 +1,4 @@
-"""How lesson 14's models are made: two languages, one encoder, hidden words; and how it is seen what they share.
+"""How lesson 14's models are made: two languages, one encoder, masked words; and how to measure what they share.
 
 one = learned(seed=0)              # it has read English and fake English: other sentences, no word in common
 found = twins(one)                 # for 200 test sentences: is the nearest one of the other language the same?
@@ -41,7 +41,7 @@ Sentence = tuple[int, ...]
 
 
 class Batch(NamedTuple):
-    """Rows with hidden words: ids, languages (B, T), mask bool (B, T); places (N,) in B * T, answers (N,)."""
+    """Rows with masked words: ids, languages (B, T), mask bool (B, T); places (N,) in B * T, answers (N,)."""
 
     ids: Tensor
     languages: Tensor
@@ -107,7 +107,7 @@ def in_language(one: Sentence, language: int) -> Sentence:
 
 
 def ordered(one: Sentence, order: str, draw: random.Random) -> Sentence:
-    """The words of a sentence as they are, in an order drawn anew, or from behind; ValueError for another order."""
+    """The words of a sentence as they are, in a new random order, or reversed; ValueError for another order."""
     _check_name("order", order, ORDERS)
     if order == "shuffled":
         return tuple(draw.sample(one, len(one)))
@@ -115,7 +115,7 @@ def ordered(one: Sentence, order: str, draw: random.Random) -> Sentence:
 
 
 def halves(seed: int) -> list[list[Sentence]]:
-    """The sentences of the training part in two parts of equal size, none in both, drawn by the seed."""
+    """The sentences of the training part in two parts of equal size, none in both, sampled by the seed."""
     every = random.Random(seed).sample(numbers("train"), len(numbers("train")))
     return [every[: len(every) // 2], every[len(every) // 2 : 2 * (len(every) // 2)]]
 
@@ -135,9 +135,9 @@ def rows(some: Sequence[Sentence], language: int) -> tuple[Tensor, Tensor, Tenso
 
 
 def hidden(ids: Tensor, languages: Tensor, mask: Tensor, generator: torch.Generator, block: int = WORDS) -> Batch:
-    """Rows with SHARE of the words hidden, 80 in 100 as a mask, 10 as another word of their language, 10 as they are.
+    """Rows with SHARE of the words masked, 80 in 100 as [MASK], 10 as another word of their language, 10 as they are.
 
-    block: the words of a language lie side by side, so many each, so that another one of it is drawn as a number.
+    block: the words of a language lie side by side, so many each, so that another one of it is sampled as a number.
     """
     drawn = torch.rand(3, *ids.shape, generator=generator)
     chosen = (drawn[0] < SHARE) & (ids >= SPECIALS)
@@ -162,20 +162,20 @@ def batches(
 
 
 def loss(model: XLM, batch: Batch) -> Tensor:
-    """Nats a hidden word, mean -log p(answer)."""
+    """Nats per masked word, mean -log p(answer)."""
     states = model(batch.ids, batch.languages, batch.mask).flatten(0, 1)[batch.places]  # (N, D)
     return F.cross_entropy(model.read_out(states), batch.answers)
 
 
 class PlacesApart(XLM):
-    """The control: the second language has places of its own, which the first never uses."""
+    """The control: the second language has positions of its own, which the first never uses."""
 
     def places_of(self, languages: Tensor) -> Tensor:
         return super().places_of(languages) + languages * (self.max_len // 2)
 
 
 class NoPlaces(XLM):
-    """The control: every token is given the same place, so that a sentence is a bag of words."""
+    """The control: every token gets the same position, so that a sentence is a bag of words."""
 
     def places_of(self, languages: Tensor) -> Tensor:
         return torch.zeros_like(languages)
@@ -187,7 +187,7 @@ KINDS = {"one table": XLM, "apart": PlacesApart, "none": NoPlaces}
 def model(
     seed: int, n_words: int = 2 * WORDS, places: str = "one table", tell: bool = False, n_languages: int = 2
 ) -> XLM:
-    """A new encoder with weights drawn from the seed; places: one table for all, each language's apart, or none."""
+    """A new encoder with random weights, by the seed; places: one table for all, each language's apart, or none."""
     _check_name("places", places, KINDS)
     torch.manual_seed(seed)
     config = BertConfig(
@@ -207,14 +207,14 @@ def learned(
     tell: bool = False,
     **how,
 ) -> XLM:
-    """A model that has filled in hidden words of these languages, English and fake English where None."""
+    """A model that has filled in masked words of these languages, English and fake English where None."""
     one = model(seed, places=places, tell=tell)
     taught(one, batches(texts(seed) if languages is None else languages, seed), steps, **how)
     return one
 
 
 def taught(one: XLM, data: Iterator[Batch], steps: int, lr: float = RATE, **how) -> History:
-    """Fill in hidden words for so many steps; how: what else `fit` takes."""
+    """Fill in masked words for so many steps; how: what else `fit` takes."""
     how = {"schedule": warmed, "optimiser": muon, "device": CPU, "progress": False} | how
     return fit(one, data, loss, steps=steps, lr=lr, **how)
 
@@ -292,7 +292,7 @@ class LanguagesRecipe:
         return WIDTH, N_LAYERS
 
     def model(self) -> XLM:
-        """A new model with weights drawn at random."""
+        """A new model with random weights."""
         return model(self.seed)
 
     def model_of(self, record: dict) -> XLM:
@@ -302,7 +302,7 @@ class LanguagesRecipe:
     def train(self, steps: int, **how) -> tuple[XLM, History, dict]:
         """Train a new model for so many of its steps -> the model, its history, and the share of twins found.
 
-        The history's looks are [step, share of twins of validation sentences found]. how: for `fit`.
+        The history's records are [step, share of twins of validation sentences found]. how: for `fit`.
         """
         one = self.model()
 

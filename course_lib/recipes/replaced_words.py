@@ -1,4 +1,4 @@
-"""The stored discriminator of lesson 16: which pieces of a text were exchanged for frequent ones?"""
+"""The stored discriminator of lesson 16: which tokens of a text were replaced by frequent ones?"""
 
 from dataclasses import dataclass
 from functools import cache
@@ -15,14 +15,14 @@ from course_lib.train import History
 
 @cache
 def frequency() -> Tensor:
-    """p(piece) in the training plays, specials never: (V,)."""
+    """p(token) in the training plays, specials never: (V,)."""
     n = torch.bincount(text("train"), minlength=len(pieces())).float() + 1
     n[list(pieces().specials.values())] = 0
     return n / n.sum()
 
 
 def exchanged(ids: Tensor, generator: torch.Generator) -> Replaced:
-    """Rows (B, T) with 15 pieces of 100 chosen and exchanged for pieces drawn as often as they are in the plays."""
+    """Rows (B, T) in which 15 % of the tokens are replaced by others, sampled by their frequency in the plays."""
     _, chosen = mask_tokens(ids, pieces(), generator)
     n = int(chosen.sum())
     return replace(ids, chosen, torch.multinomial(frequency(), n, replacement=True, generator=generator))
@@ -30,7 +30,7 @@ def exchanged(ids: Tensor, generator: torch.Generator) -> Replaced:
 
 @torch.no_grad()
 def found(model: Discriminator, split: str) -> dict[str, float]:
-    """Of the exchanged pieces of a split the share that is found; of the others, the share that is called exchanged."""
+    """Of the replaced tokens of a split the share that is found; of the others, the share that is called replaced."""
     ids = text(split)[: 600 * ROW].view(-1, ROW)
     some = exchanged(ids, torch.Generator().manual_seed(1))
     said = model(some.ids) > 0
@@ -61,7 +61,7 @@ class DiscriminatorRecipe:
         return WIDTH, HEADS, self.n_layers
 
     def model(self) -> Discriminator:
-        """A new model with weights drawn at random."""
+        """A new model with random weights."""
         return Discriminator(lean(self.seed, self.n_layers))
 
     def model_of(self, record: dict) -> Discriminator:
@@ -71,7 +71,7 @@ class DiscriminatorRecipe:
     def train(self, steps: int, **how) -> tuple[Discriminator, History, dict]:
         """Train a new model for so many of its steps -> the model, its history, and what was measured.
 
-        The history's looks are [step, share of exchanged pieces of validation plays that is found]. how: for `fit`.
+        The history's looks are [step, share of replaced tokens of validation plays that is found]. how: for `fit`.
         """
         model, draws = self.model(), torch.Generator().manual_seed(1 + self.seed)
         batches = (exchanged(ids, draws) for ids in rows(self.seed))

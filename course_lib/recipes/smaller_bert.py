@@ -1,9 +1,9 @@
 """Lesson 16's models: small BERTs that learn within a minute, and how what they know of sentences is measured.
 
-Each reads the plays in 2,000 pieces of words and is told places by turning queries and keys (lesson 05): with places
-learned as in lesson 08, a model of this size stays for minutes at how frequent each piece is. All are measured alike:
-fine-tuned on 1,000 speeches that have their marks, and asked for those of test speeches. (The plays that they are
-pre-trained on have marks, too; `experiments.smaller_bert_controls.no_marks_seen` takes them out.)
+Each reads the plays in 2,000 subwords and has rotary positions (lesson 05): with positions learned as in lesson 08, a
+model of this size knows for minutes only how frequent each subword is. All are measured alike: fine-tuned on 1,000
+speeches that have their punctuation, and asked for that of test speeches. (The plays that they are pre-trained on have
+punctuation, too; `experiments.smaller_bert_controls.no_marks_seen` takes them out.)
 """
 
 from collections.abc import Iterator
@@ -38,13 +38,13 @@ LIKELY = 0.3  # a mark is set where one is likelier than this: of 0.2 to 0.5 the
 
 @cache
 def pieces() -> WordPiece:
-    """The tokenizer of 2,000 pieces, lesson 08's."""
+    """The tokenizer of 2,000 subwords, lesson 08's."""
     return play_pieces(plays.text("train"))
 
 
 @cache
 def text(split: str) -> Tensor:
-    """The plays of a split in pieces: (N,)."""
+    """The plays of a split in subwords: (N,)."""
     return pieces().encode(plays.text(split))
 
 
@@ -67,7 +67,7 @@ def rows(seed: int, batch: int = BATCH, length: int = ROW) -> Iterator[Tensor]:
 
 
 def masked_rows(seed: int, batch: int = BATCH, length: int = ROW, **how) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Endless (what is read (B, T), which places are asked (N,), the answers (N,)); how: for `mask_tokens`."""
+    """Endless (what is read (B, T), which positions are asked (N,), the answers (N,)); how: for `mask_tokens`."""
     generator = torch.Generator().manual_seed(1 + seed)
     for some in rows(seed, batch, length):
         read, chosen = mask_tokens(some, pieces(), generator, **how)
@@ -75,7 +75,7 @@ def masked_rows(seed: int, batch: int = BATCH, length: int = ROW, **how) -> Iter
 
 
 def words_loss(model: LeanWords, batch: tuple) -> Tensor:
-    """Nats a hidden piece."""
+    """Nats per masked subword."""
     read, places, answers = batch
     return F.cross_entropy(model(read, places=places), answers)
 
@@ -89,7 +89,7 @@ def taught(model: nn.Module, batches, loss, steps: int, rate: float = RATE, whol
 
 @cache
 def blanks(split: str, n: int = 600) -> tuple[Tensor, Tensor, Tensor]:
-    """n rows of a split with [MASK] for 15 pieces of 100: what is read, the places, the answers; the same for all."""
+    """n rows of a split with [MASK] for 15 % of the subwords: what is read, positions, answers; the same for all."""
     ids = text(split)
     some = ids.unfold(0, ROW, max(ROW, len(ids) // n))[:n]
     read, chosen = mask_tokens(some, pieces(), torch.Generator().manual_seed(1), kinds=(1.0, 0.0, 0.0))
@@ -98,7 +98,7 @@ def blanks(split: str, n: int = 600) -> tuple[Tensor, Tensor, Tensor]:
 
 @torch.no_grad()
 def bits(model: LeanWords, split: str = "test") -> float:
-    """-log2 p of a hidden piece of a split, the mean."""
+    """-log2 p of a masked subword of a split, the mean."""
     read, places, answers = blanks(split)
     with reading(model):
         return F.cross_entropy(model(read, places=places), answers).item() / torch.tensor(2.0).log().item()
@@ -110,7 +110,7 @@ def bits(model: LeanWords, split: str = "test") -> float:
 def marked_batch(some: list[punctuation.Row]) -> tuple[Tensor, None, Tensor, Tensor]:
     """Speeches as a `Tagger` reads them: ids (B, T), no segments, mask, labels (B, T); what ends a speech is not asked.
 
-    The mark is asked at the first piece of the word that it stands behind.
+    The punctuation is asked at the first subword of the word that it follows.
     """
     read = pieces().batch([row.words for row in some])
     labels = [[punctuation.MARKS.index(mark) for mark in row.marks[:-1]] + [IGNORED] for row in some]
@@ -119,14 +119,14 @@ def marked_batch(some: list[punctuation.Row]) -> tuple[Tensor, None, Tensor, Ten
 
 @cache
 def asked(split: str) -> list[punctuation.Row]:
-    """Speeches of a split, drawn once from all of it, short ones first."""
+    """Speeches of a split, sampled once from all of it, short ones first."""
     found = punctuation.rows(split)
     order = torch.randperm(len(found), generator=torch.Generator().manual_seed(0))[:ASKED].tolist()
     return sorted((found[i] for i in order), key=lambda row: len(row.words))
 
 
 def f1(said: Tensor, meant: Tensor) -> float:
-    """2 right / (said + meant), of marks: int64 (n,) each, 0 for no mark. 0 where nothing is said and meant."""
+    """2 correct / (said + meant), of punctuation: int64 (n,) each, 0 for no mark. 0 where nothing is said and meant."""
     right = ((said == meant) & (meant > 0)).sum().item()
     return 2 * right / max(1, (said > 0).sum().item() + (meant > 0).sum().item())
 
@@ -138,7 +138,7 @@ def marks_said(p: Tensor) -> Tensor:
 
 @torch.no_grad()
 def marks_found(model: nn.Module, split: str = "test") -> dict[str, float]:
-    """F1 over all marks of a split's speeches: "places", that one stands there at all, and "marks", that it is this."""
+    """F1 over all marks of a split's speeches: "places", that one is there at all, and "marks", that it is this."""
     said, meant, some = [], [], asked(split)
     with reading(model):
         for at in range(0, len(some), 64):
@@ -151,7 +151,7 @@ def marks_found(model: nn.Module, split: str = "test") -> dict[str, float]:
 
 
 def labelled_batches(seed: int, n: int = LABELLED, batch: int = 16) -> Iterator[tuple]:
-    """Endless batches of n training speeches with their marks, drawn anew for each seed."""
+    """Endless batches of n training speeches with their punctuation, sampled anew for each seed."""
     generator, found = torch.Generator().manual_seed(1000 + seed), punctuation.rows("train")
     some = [found[i] for i in torch.randperm(len(found), generator=generator)[:n].tolist()]
     while True:
@@ -159,7 +159,7 @@ def labelled_batches(seed: int, n: int = LABELLED, batch: int = 16) -> Iterator[
 
 
 def marker(bert: LeanBert, seed: int, steps: int = TUNING) -> Tagger:
-    """A copy of the model, fine-tuned to set marks on the labelled speeches of this seed."""
+    """A copy of the model, fine-tuned to punctuate, on the labelled speeches of this seed."""
     twin = LeanBert(bert.config)
     twin.load_state_dict(bert.state_dict())
     torch.manual_seed(seed)
@@ -199,7 +199,7 @@ class LeanRecipe:
         return self.width, self.n_layers
 
     def model(self) -> LeanWords:
-        """A new model with weights drawn at random."""
+        """A new model with random weights."""
         return LeanWords(lean(self.seed, self.n_layers, width=self.width))
 
     def model_of(self, record: dict) -> LeanWords:
@@ -209,7 +209,7 @@ class LeanRecipe:
     def train(self, steps: int, **how) -> tuple[LeanWords, History, dict]:
         """Train a new model for so many of its steps -> the model, its history, and what was measured.
 
-        The history's looks are [step, bits of a hidden piece of validation plays]. how: for `fit`.
+        The history's looks are [step, bits of a masked subword of validation plays]. how: for `fit`.
         """
         model = self.model()
         batches = masked_rows(self.seed, self.batch, self.row)

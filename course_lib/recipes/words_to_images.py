@@ -174,7 +174,7 @@ def drawn(model: GPT, texts: Sequence[str], temperature: float = 1.0, seed: int 
 
 
 class Judged(NamedTuple):
-    """Shares of drawings that are right: as a whole; the letter with its case, the mark and the typeface apart."""
+    """Shares of correct drawings: letter and accent; the letter with its case, the accent and the typeface alone."""
 
     right: float
     letter: float
@@ -197,7 +197,7 @@ PARTS = {
 
 
 def rightly(images: Tensor, asked: Named, part: str = "right") -> list[bool]:
-    """Which drawings are right in a part: the nearest of all real letters, in all typefaces, has what was asked for.
+    """Which drawings are correct in a part: the nearest of all real letters, in all typefaces, has what was asked for.
 
     Letters of new names are among them, and nobody has learned from those: this judge is not trained at all.
     """
@@ -206,7 +206,7 @@ def rightly(images: Tensor, asked: Named, part: str = "right") -> list[bool]:
 
 
 def judged(images: Tensor, asked: Named) -> Judged:
-    """The shares of drawings that are right, by `rightly`: as a whole, and in each part."""
+    """The shares of drawings that are correct, by `rightly`: as a whole, and in each part."""
     return Judged(*(sum(rightly(images, asked, part)) / len(images) for part in PARTS))
 
 
@@ -327,7 +327,7 @@ class DrawerRecipe(CodesRecipe):
         return gpt(self.seed)
 
     def train(self, steps: int, **how) -> tuple[GPT, History, dict]:
-        """As `CodesRecipe.train`; looks are [step, nats a code after names of validation]."""
+        """As `CodesRecipe.train`; looks are [step, nats per code after names of validation]."""
         from course_lib.recipes.stored import load
 
         model, codes = gpt(self.seed), load("letters_codes")[0]
