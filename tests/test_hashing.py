@@ -320,7 +320,7 @@ def heard(layer):
         (lambda layer, x: behind_a_cache(layer, x), ValueError, "reads a row as a whole.*got 1 queries and 6 keys"),
         (lambda layer, x: meetings(torch.zeros(1, 5, dtype=torch.int64), 0), ValueError, "1 or more; got chunk=0"),
         (lambda layer, x: layer(x, mask=torch.ones(2, 5, dtype=torch.bool)), ValueError, "HashedHeads takes no mask"),
-        (lambda layer, x: heard(layer)(x, causal=True), ValueError, "nobody can hear its weights"),
+        (lambda layer, x: heard(layer)(x, causal=True), ValueError, "its weights cannot be captured"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, error, words):

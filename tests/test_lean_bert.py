@@ -438,8 +438,8 @@ def test_the_published_sizes_are_hugging_faces_defaults():
 @pytest.mark.parametrize(
     ("wrong", "error", "words"),
     [
-        (lambda m: m(torch.zeros(2, 10).long()), ValueError, "10 pieces long.*built for 9: cut it.*max_len=9"),
-        (lambda m: lean(**ROTARY)(torch.zeros(2, 10).long()), ValueError, "10 pieces long.*built for 9: cut it"),
+        (lambda m: m(torch.zeros(2, 10).long()), ValueError, "10 tokens long.*built for 9: cut it.*max_len=9"),
+        (lambda m: lean(**ROTARY)(torch.zeros(2, 10).long()), ValueError, "10 tokens long.*built for 9: cut it"),
         (lambda m: m(torch.zeros(2, 0).long()), ValueError, "not empty"),
         (lambda m: m(torch.zeros(0, 3).long()), ValueError, "not empty"),
         (lambda m: m(torch.zeros(3).long()), ValueError, "ids must be token ids"),
@@ -456,7 +456,7 @@ def test_the_published_sizes_are_hugging_faces_defaults():
         (
             lambda m: lean(n_segments=0)(torch.zeros(2, 3).long(), torch.zeros(2, 3).long()),
             ValueError,
-            "told no segments .n_segments=0.: hand over ids and mask",
+            "has no segments .n_segments=0.: hand over ids and mask",
         ),
         (lambda m: lean(pooler=False).pool(torch.zeros(2, 3, 12)), ValueError, "has no pooler: read the state at"),
         (lambda m: replace(m.config, n_groups=3), ValueError, "n_layers, 4, must be a multiple of n_groups, 3"),

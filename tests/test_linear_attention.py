@@ -336,7 +336,7 @@ def heard(layer):
     "wrong, words",
     [
         (lambda layer, x: layer(x, mask=torch.ones(2, 5, dtype=torch.bool)), "Heads takes no mask and no bias"),
-        (lambda layer, x: heard(layer)(x, causal=True), "nobody can hear its weights"),
+        (lambda layer, x: heard(layer)(x, causal=True), "its weights cannot be captured"),
         (lambda layer, x: type(layer)(8, 2, window=2)(x), "Heads takes no mask"),
         (lambda layer, x: layer(x[..., :6]), "MultiHead needs x"),
         (lambda layer, x: layer(x[:, :0]), "not empty"),

@@ -267,7 +267,7 @@ def test_relative_scores_are_xlnets():
 @pytest.mark.parametrize(
     "wrong, error, words",
     [
-        (lambda model, ids: reader(memory=-1), ValueError, "memory is a number of places, 0 or more; got -1"),
+        (lambda model, ids: reader(memory=-1), ValueError, "memory is a number of positions, 0 or more; got -1"),
         (lambda model, ids: reader(0), ValueError, "1 or more; got .*n_layers=0"),
         (lambda model, ids: reader(window=0), ValueError, "1 or more; got .*window=0"),
         (lambda model, ids: SegmentReader(SegmentConfig(0, 8, 2, 1)), ValueError, "vocab_size=0"),

@@ -240,7 +240,7 @@ def heard(layer):
     "wrong, error, words",
     [
         (lambda layer, x: band_mask(4, 0), ValueError, "1 or more; got window=0"),
-        (lambda layer, x: band_mask(4, 2, -1), ValueError, "n_global is a number of places, 0 or more; got -1"),
+        (lambda layer, x: band_mask(4, 2, -1), ValueError, "n_global is a number of positions, 0 or more; got -1"),
         (lambda layer, x: cone(torch.ones(3, 4, dtype=torch.bool), 1), ValueError, "cone needs mask"),
         (lambda layer, x: cone(torch.ones(3, 3), 1), TypeError, "of bool; got torch.float32"),
         (lambda layer, x: local_attention(x, x[:, :4], x, 2), ValueError, "local_attention needs q"),
@@ -259,7 +259,7 @@ def heard(layer):
             "LocalHeads reads a row as a whole.*got 5 queries and 4 keys",
         ),
         (lambda layer, x: layer(x, mask=torch.ones(2, 5, dtype=torch.bool)), ValueError, "LocalHeads takes no mask"),
-        (lambda layer, x: heard(layer)(x, causal=True), ValueError, "nobody can hear its weights"),
+        (lambda layer, x: heard(layer)(x, causal=True), ValueError, "its weights cannot be captured"),
         (lambda layer, x: LocalHeads(8, 2, 2, window=2)(x), ValueError, "LocalHeads takes no mask"),
         (
             lambda layer, x: LocalHeads(8, 2, 2, position_bias=lambda i, j: torch.zeros(5, 5))(x),
@@ -284,7 +284,7 @@ def test_whoever_brings_a_mask_or_a_bias_is_sent_to_multi_head():
 
 def test_a_hook_is_refused_where_nothing_is_masked_too():
     """LocalHeads: and so the three other kinds of heads, which share `check_alone`."""
-    with pytest.raises(ValueError, match="nobody can hear its weights"):
+    with pytest.raises(ValueError, match="its weights cannot be captured"):
         heard(LocalHeads(8, 2, 2))(torch.randn(2, 5, 8))
 
 

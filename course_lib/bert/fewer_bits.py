@@ -40,13 +40,13 @@ def dequantise(whole: Tensor, scales: Tensor) -> Tensor:
 
 
 def rounded(weights: Tensor, bits: int, group: int | None = None) -> Tensor:
-    """The weights as `bits` bits can tell them: quantised, and back again; (m, n) -> (m, n)."""
+    """The weights as `bits` bits can represent them: quantised, and back again; (m, n) -> (m, n)."""
     return dequantise(*quantise(weights, bits, group)).to(weights.dtype)
 
 
 @torch.no_grad()
 def with_fewer_bits(model: nn.Module, bits: int, group: int | None = None) -> nn.Module:
-    """A copy of the model in which every matrix, of layers and tables, holds what `bits` bits can tell.
+    """A copy of the model in which every matrix, of layers and tables, holds what `bits` bits can represent.
 
     Vectors (biases, norms) stay as they are. What is rounded is worth what a quantised model is worth, in floats.
     """

@@ -1,10 +1,10 @@
 """A BERT with parts left out: narrow tables, blocks that are used several times (ALBERT), fewer blocks. Lesson 16.
 
-    x = norm(E[token] + P[place] + S[segment]) W + b,   h_0 = x,   h_l = block_g(l)(h_(l-1)),   g(l) = floor(G l / L)
+    x = norm(E[token] + P[position] + S[segment]) W + b,   h_0 = x,   h_l = block_g(l)(h_(l-1)),   g(l) = floor(G l / L)
     (Lan et al., 2020, section 3.1; ELECTRA and DistilBERT are other settings of the same stack)
 
-Shapes: B batch, T pieces of a text, E d_embedding, D d_model, F d_ff, L n_layers, G n_groups, V vocab_size. Batch
-first, always. Masks are boolean, True = a real piece.
+Shapes: B batch, T tokens of a text, E d_embedding, D d_model, F d_ff, L n_layers, G n_groups, V vocab_size. Batch
+first, always. Masks are boolean, True = a real token.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class LeanBertConfig:
     """The sizes of a `LeanBert`; those of ALBERT base where nothing is said. Raises ValueError for what cannot be.
 
     d_embedding: width of the tables. n_groups: how many blocks there are for n_layers layers; as many: none is shared.
-    n_segments: 0 for a model that is told no sentence. rotary: places are told by turning queries and keys (lesson 05),
-    with the norms before each part: not what the papers have, and it learns within minutes. Others as in `BertConfig`.
+    n_segments: 0 for a model without segments. rotary: positions rotate queries and keys (lesson 05); the norms come
+    before each part: not what the papers have, and it learns within minutes. Others as in `BertConfig`.
     """
 
     vocab_size: int = 30_000
@@ -74,9 +74,9 @@ def parts_of(config: LeanBertConfig) -> dict[str, int]:
 class LeanBert(nn.Module):
     """An encoder whose tables are E wide and whose L layers are G blocks, each used in L / G layers that follow.
 
-    ids (B, T); segments (B, T), all 0 where None; mask bool (B, T), True at real pieces, or None -> the states of the
+    ids (B, T); segments (B, T), all 0 where None; mask bool (B, T), True at real tokens, or None -> the states of the
     last layer (B, T, D). G = L and E = D is a `Bert`; G = 1 is ALBERT's stack (Lan et al., 2020, section 3.1).
-    `record.capture` hears "blocks.*.attention.weights", of a shared block each of its uses. Begins as Google's
+    `record.capture` receives "blocks.*.attention.weights", of a shared block each of its uses. Begins as Google's
     BERT; rotary, with blocks as lesson 06's, and E from N(0, 0.02).
     Raises ValueError or TypeError, in words, for ids, segments and masks that do not fit.
     """
@@ -119,7 +119,7 @@ class LeanBert(nn.Module):
         return self.widen(self.dropout(self.norm(x)))  # (B, T, D)
 
     def in_order(self) -> list[Block]:
-        """The block of each layer, L of them: of one group the first layers, of the next those behind them."""
+        """The block of each layer, L of them: the first group's for the first layers, and so on."""
         L, G = self.config.n_layers, self.config.n_groups
         return [self.blocks[G * layer // L] for layer in range(L)]
 
@@ -139,9 +139,9 @@ class LeanBert(nn.Module):
 
 
 class LeanWords(nn.Module):
-    """Which piece stood here? norm(f(h W + b)) E^T + c, W (D, E): `MaskedWords` for narrow tables.
+    """Which token stood here? norm(f(h W + b)) E^T + c, W (D, E): `MaskedWords` for narrow tables.
 
-    ids (B, T) -> logits (B, T, V); places int64 (N,), which of the B * T places are asked, counted row by row ->
+    ids (B, T) -> logits (B, T, V); places int64 (N,), which of the B * T positions are asked, counted row by row ->
     (N, V). Lan et al. (2020), section 3.1, and the generator of Clark et al. (2020), section 2.
     """
 
@@ -160,7 +160,7 @@ class LeanWords(nn.Module):
         return self.read_out(states if places is None else states.flatten(0, 1)[places])
 
     def read_out(self, states: Tensor) -> Tensor:
-        """The scores of all pieces at each state: (..., D) -> (..., V)."""
+        """The scores of all tokens at each state: (..., D) -> (..., V)."""
         return F.linear(self.norm(self.activation(self.transform(states))), self.bert.tokens.weight, self.bias)
 
     @classmethod
@@ -187,7 +187,7 @@ def _check_groups(config: LeanBertConfig) -> None:
             raise ValueError(f"{name} must be a whole number; got {getattr(config, name)!r}.")
     if config.rotary and config.d_model // config.n_heads % 2:
         raise ValueError(
-            f"Rotary places turn pairs: a head must be of even width; got {config.d_model}/{config.n_heads}."
+            f"Rotary positions rotate pairs: a head must be of even width; got {config.d_model}/{config.n_heads}."
         )
     if config.n_layers % config.n_groups:
         raise ValueError(
@@ -206,11 +206,11 @@ def _check_pooler(model: LeanBert) -> None:
 def _check_text(model: LeanBert, ids: Tensor, segments: Tensor | None, mask: Tensor | None) -> None:
     if ids.shape[1] > model.max_len:
         raise ValueError(
-            f"The text is {ids.shape[1]} pieces long, and this model was built for {model.max_len}: cut it, as "
+            f"The text is {ids.shape[1]} tokens long, and this model was built for {model.max_len}: cut it, as "
             f"`WordPiece.batch(texts, max_len={model.max_len})` does."
         )
     if segments is not None and model.segments is None:
-        raise ValueError("This model is told no segments (n_segments=0): hand over ids and mask alone.")
+        raise ValueError("This model has no segments (n_segments=0): hand over ids and mask alone.")
     if segments is not None:
         token_ids("segments", segments, model.segments)
     check_shapes("LeanBert", ids=(ids, "int B T"), segments=(segments, "int B T"), mask=(mask, "bool B T"))

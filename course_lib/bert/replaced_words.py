@@ -1,9 +1,9 @@
-"""Replaced words: a generator puts other words into a text, and a discriminator tells where it did. Lesson 16.
+"""Replaced words: a generator puts other words into a text, and a discriminator says where it did. Lesson 16.
 
-A model that fills in hidden words is asked at 15 places of 100. One that is shown a whole text, some words of it
-exchanged, can be asked at every place: "is this the word that stood here?" (ELECTRA; Clark et al., 2020, section 2).
-Shapes: B batch, T pieces of a text, N places that were exchanged, V vocab_size, D d_model. Batch first, always. Masks
-are boolean, True = a real piece.
+A model that fills in masked words is asked at 15 % of the positions. One that reads a whole text with some words
+replaced can be asked at every position: "is this the word that stood here?" (ELECTRA; Clark et al., 2020, section 2).
+Shapes: B batch, T tokens of a text, N positions that were chosen, V vocab_size, D d_model. Batch first, always. Masks
+are boolean, True = a real token.
 """
 
 from typing import NamedTuple
@@ -30,9 +30,9 @@ class Replaced(NamedTuple):
 
 
 def draw_pieces(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """One piece for each place, drawn with its probability: logits (N, V) -> int64 (N,).
+    """One token for each position, sampled with its probability: logits (N, V) -> int64 (N,).
 
-    argmax(logits + g), g = -log(-log u), u even between 0 and 1 (Gumbel, 1954): a draw from the softmax without
+    argmax(logits + g), g = -log(-log u), u even between 0 and 1 (Gumbel, 1954): a sample from the softmax without
     computing it. The generator is on the logits' device.
     """
     check_shapes("draw_pieces", logits=(logits, "N V"))
@@ -41,10 +41,10 @@ def draw_pieces(logits: Tensor, generator: torch.Generator | None = None) -> Ten
 
 
 def replace(ids: Tensor, chosen: Tensor, drawn: Tensor, mask: Tensor | None = None) -> Replaced:
-    """The text with the drawn pieces in the chosen places: ids (B, T), chosen bool (B, T) with N True, drawn (N,).
+    """The text with the sampled tokens at the chosen positions: ids (B, T), chosen bool (B, T) with N True, drawn (N,).
 
-    Where the draw is the piece that stood there, the text is as it was, and the answer is "not replaced" (Clark et al.,
-    2020, section 2). Raises ValueError for a number of pieces that is not that of the places.
+    Where the sample is the original token, the text is as it was, and the answer is "not replaced" (Clark et al.,
+    2020, section 2). Raises ValueError for another number of tokens than positions.
     """
     _check_drawn(ids, chosen, drawn, mask)
     read = ids.masked_scatter(chosen, drawn)
@@ -52,9 +52,9 @@ def replace(ids: Tensor, chosen: Tensor, drawn: Tensor, mask: Tensor | None = No
 
 
 def replaced_loss(model: nn.Module, batch: Replaced) -> Tensor:
-    """Nats a place: mean of -log p(replaced) where it was and -log(1 - p) where it was not, over all real places.
+    """Nats per position: mean of -log p(replaced) where it was, -log(1 - p) where it was not, over all real positions.
 
-    model: a `Discriminator`. Clark et al. (2020), section 2. 0 for no real place at all. For `fit`.
+    model: a `Discriminator`. Clark et al. (2020), section 2. 0 for no real position at all. For `fit`.
     """
     scores = model(batch.ids, None, batch.mask)  # (B, T)
     loss = F.binary_cross_entropy_with_logits(scores, batch.replaced.to(scores.dtype), reduction="none")
@@ -64,7 +64,7 @@ def replaced_loss(model: nn.Module, batch: Replaced) -> Tensor:
 
 
 class Discriminator(nn.Module):
-    """Was this piece put here by the generator? w f(h W + b) + c at each place (Clark et al., 2020, section 2).
+    """Was this token put here by the generator? w f(h W + b) + c at each position (Clark et al., 2020, section 2).
 
     ids (B, T), segments and mask as for its `bert` -> logits (B, T): above 0 "replaced". Nothing of the size of the
     vocabulary is computed.

@@ -1,9 +1,9 @@
-"""Soft targets: a small model learns all probabilities of a large one, not the one right answer. Lesson 16.
+"""Soft targets: a small model learns all probabilities of a large one, not the one correct answer. Lesson 16.
 
     p_i = softmax(z / tau)_i,   loss = -tau^2 sum_i p_i(teacher) log p_i(student)
     (Hinton et al., 2015, section 2; DistilBERT: Sanh et al., 2019, section 2)
 
-Shapes: N places that are asked, V pieces.
+Shapes: N positions that are asked, V tokens.
 Batch first, always.
 """
 
@@ -26,12 +26,12 @@ def softened(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
-    """tau^2 KL(p(teacher) || p(student)), nats a place, both softened: logits (N, V) each -> a scalar.
+    """tau^2 KL(p(teacher) || p(student)), nats per position, both softened: logits (N, V) each -> a scalar.
 
     The divergence, not the cross-entropy: they differ by the teacher's own entropy, which the student cannot change,
     and this one is 0 where both say the same. tau^2: else the gradients shrink by that (Hinton et al., 2015, section
-    2). No gradient reaches the teacher. A piece that the teacher gives probability 0 (logit -infinity) counts 0, and so
-    does a place where it has no other; where the student alone gives 0, the loss is infinite. 0 for no place at all.
+    2). No gradient reaches the teacher. A token that the teacher gives probability 0 (logit -infinity) counts 0, and so
+    does a position where it has no other; where the student alone gives 0, the loss is infinite. 0 for no position.
     Raises ValueError for shapes that differ.
     """
     _check_temperature(temperature)

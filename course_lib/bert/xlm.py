@@ -1,9 +1,9 @@
 """XLM: one encoder for many languages, and a sentence with its translation in one row. Lesson 14.
 
-    h_0 = norm(E[token] + P[place] + L[language]),   p(token) = softmax(h E^T + c)
+    h_0 = norm(E[token] + P[position] + L[language]),   p(token) = softmax(h E^T + c)
     (Conneau and Lample, 2019, section 3 and figure 1)
 
-Every language has the same weights: one table of tokens, the same places, the same blocks. Places begin anew where the
+Every language has the same weights: one table of tokens, the same positions and blocks. Positions start again where the
 language of a row changes. Shapes: B batch, T tokens of a row, S sentences, D d_model, V vocab_size. Batch first,
 always. Masks are boolean, True = a real token.
 """
@@ -24,7 +24,7 @@ from course_lib.weights.xlm_weights import from_xlm
 
 
 class Row(NamedTuple):
-    """What an `XLM` reads, lists of whole numbers of one length: tokens, the language of each, the place of each."""
+    """What an `XLM` reads, lists of whole numbers of one length: tokens, the language of each, the position of each."""
 
     ids: list[int]
     languages: list[int]
@@ -34,8 +34,8 @@ class Row(NamedTuple):
 def translation_row(source: Sequence[int], target: Sequence[int], start: int, sep: int) -> Row:
     """A sentence and its translation as one row, for translation language modelling (TLM).
 
-    start x sep start y sep, languages 0 and 1; the places begin anew at the second `start`. Hidden words of either
-    sentence may be read off the other (Conneau and Lample, 2019).
+    start x sep start y sep, languages 0 and 1; positions start again at the second `start`. Masked words of either
+    sentence may be found in the other (Conneau and Lample, 2019).
     """
     first, second = [start, *source, sep], [start, *target, sep]
     languages = [0] * len(first) + [1] * len(second)
@@ -43,17 +43,17 @@ def translation_row(source: Sequence[int], target: Sequence[int], start: int, se
 
 
 def places_of(languages: Tensor) -> Tensor:
-    """The place of each token in its own sentence: (B, T) -> (B, T), 0 1 2 ..., from 0 again where a language ends."""
+    """The position of each token in its own sentence: (B, T) -> (B, T), 0 1 2 ..., from 0 again in each language."""
     at = torch.arange(languages.shape[1], device=languages.device).expand_as(languages)  # (B, T)
     changes = F.pad(languages[:, 1:] != languages[:, :-1], (1, 0))  # (B, T)
     return at - torch.where(changes, at, 0).cummax(dim=1).values
 
 
 class XLM(Bert):
-    """A `Bert` whose places begin anew with each language, with the read-out of masked words.
+    """A `Bert` whose positions start again with each language, with the output layer of masked words.
 
     ids, languages (B, T), all 0 where None; mask bool (B, T) -> the states of the last layer (B, T, D). tell: whether a
-    vector of its language is added to each token (XLM); XLM-R leaves it out (Conneau et al., 2020, section 3).
+    language embedding is added to each token (XLM); XLM-R leaves it out (Conneau et al., 2020, section 3).
     padding: the id of the padding token, in a copy of Hugging Face's model, which keeps their rules: without a mask a
     row is as long as it has other tokens, states at padding are zeros, and without languages no vector is added.
     config: its n_segments is the number of languages. `read_out` gives logits over all tokens of all languages.
@@ -66,7 +66,7 @@ class XLM(Bert):
             self.segments = None
 
     def places_of(self, languages: Tensor) -> Tensor:
-        """Which row of the table of places each token is given: (B, T) -> (B, T)."""
+        """Which row of the position table each token gets: (B, T) -> (B, T)."""
         return places_of(languages)
 
     def layers(self, ids: Tensor, languages: Tensor | None = None, mask: Tensor | None = None) -> list[Tensor]:
@@ -94,7 +94,7 @@ class XLM(Bert):
     def from_hf(cls, model: nn.Module) -> "XLM":
         """Our XLM with the weights of Hugging Face's XLMWithLMHeadModel: the same logits.
 
-        Theirs numbers its places anew only if it is handed position_ids=places_of(languages). In training it may drop
+        Theirs restarts its positions only if it is handed position_ids=places_of(languages). In training it may drop
         attention weights too, ours never does. Raises TypeError for another model, ValueError for one that computes
         what ours does not.
         """

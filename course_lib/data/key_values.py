@@ -1,6 +1,6 @@
 """Pairs of a key and a value, and later the keys alone: what does a model remember of a long row? Lesson 17.
 
-(Multi-query associative recall; Arora et al., 2023, section 3.1. Here a pair stands at one place.)
+(Multi-query associative recall; Arora et al., 2023, section 3.1. Here a pair stands at one position.)
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ BLANK = ASKED = 0  # id of "no key" and of "no value": symbols are counted from 
 def key_values(
     batch: int, n_pairs: int, half: int = 64, n_symbols: int = 64, generator: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Rows of pairs, then their keys alone: x int64 (B, 2 half, 2), a key and a value a place, y (B, 2 half).
+    """Rows of pairs, then their keys alone: x int64 (B, 2 half, 2), a key and a value per position, y (B, 2 half).
 
-    In the first half stand n_pairs pairs at drawn places, in the second half their keys at drawn places, in another
+    In the first half are n_pairs pairs at random positions, in the second half their keys at random ones, in another
     order, without a value (0). Everywhere else both are 0. y is the value that belongs to a key that is asked, and 0
     where nothing is asked. Keys of a row differ; values may be equal. Chance: 1 / n_symbols. Raises ValueError for
-    sizes below 1 and for more pairs than places or symbols.
+    sizes below 1 and for more pairs than positions or symbols.
     """
     _check_pairs(batch, n_pairs, half, n_symbols)
     draw = lambda n: torch.rand(batch, n, generator=generator).argsort(dim=1)[:, :n_pairs]  # noqa: E731

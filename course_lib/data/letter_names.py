@@ -3,7 +3,7 @@
 known = named("train")          # known.texts[0], known.images[0]
 asked = "capital q with acute"  # no typeface has one: a name is made of parts
 
-A Latin letter from A to Z, small or capital, with one of `marks()` or none, in one of `glyphs`' sixteen typefaces.
+A Latin letter, A to Z, small or capital, with an accent of `marks()` or none, in one of `glyphs`' sixteen typefaces.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ LEAST = 10  # letters that must bear a mark, for it to be one of `marks()`
 
 
 class Named(NamedTuple):
-    """Images (N, 1, 32, 32), ink from 0 to 1; name int64 (N,), a place in `names`; rows: what else is known of each."""
+    """Images (N, 1, 32, 32), ink from 0 to 1; name int64 (N,), indices of `names`; rows: what else is known of each."""
 
     images: Tensor
     name: Tensor
@@ -53,7 +53,7 @@ def face_of(face: str) -> str:
 
 @cache
 def marks() -> tuple[str, ...]:
-    """The marks that enough letters from A to Z bear alone, in small letters and alphabetical order."""
+    """The accents that enough letters from A to Z have alone, in small letters and alphabetical order."""
     borne = Counter(row.marks[0].lower() for row in {row.name: row for row in _single()}.values() if row.marks)
     return tuple(sorted(mark for mark, count in borne.items() if count >= LEAST))
 
@@ -68,7 +68,7 @@ def names() -> tuple[str, ...]:
 def named(split: str | None) -> Named:
     """The letters whose names stand on one side of the split by name, in all typefaces; None: all of them.
 
-    A name of "validation" or "test" has a mark and is new as a whole, in every typeface: its letter and its mark are in
+    A name of "validation" or "test" has an accent and is new as a whole, in all typefaces: its letter and accent are in
     "train", apart (`glyphs.name_split`). Raises ValueError for another split.
     """
     images, rows = _rows(split)
@@ -90,7 +90,7 @@ def _single() -> tuple[Glyph, ...]:
 
 
 def _plain(row: Glyph) -> bool:
-    """A Latin letter from A to Z with one mark or none."""
+    """A Latin letter from A to Z with one accent or none."""
     return row.script == "LATIN" and len(row.letter) == 1 and len(row.marks) <= 1
 
 

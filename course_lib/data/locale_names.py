@@ -1,7 +1,7 @@
 """The same short texts in many languages: names of territories, languages, scripts, money, months. Lesson 14.
 
 names("en")[7], names("ka")[7]               # the same thing in English and in Georgian
-shares(0.3)["am"]                            # how often Amharic is drawn where languages have unequal amounts of text
+shares(0.3)["am"]                            # how often Amharic is sampled where languages have unequal amounts of text
 drawn(1000, exponent=0.3, seed=0)            # (language, name): what a shared vocabulary is learned from
 """
 
@@ -29,7 +29,7 @@ NO_NAMES = ("ZZ", "XA", "XB", "und", "zxx", "mul", "mis", "root", "Zyyy", "Zzzz"
 
 
 class Language(NamedTuple):
-    """A language: its English name, the script that CLDR writes it in, its family and, where told, the branch of it."""
+    """A language: its English name, the script that CLDR writes it in, its family and, if given, the branch of it."""
 
     name: str
     script: str
@@ -119,11 +119,11 @@ def amounts() -> dict[str, int]:
 
 
 def shares(exponent: float = 1.0) -> dict[str, float]:
-    """How often each language is drawn, q_i = p_i^exponent / Σ_j p_j^exponent, where it has the share p_i of all text.
+    """How often each language is sampled, q_i = p_i^exponent / Σ_j p_j^exponent, if it has the share p_i of all text.
 
     The p_i are chosen, for no package tells how much text a language has: language i in the order of LANGUAGES has an
     amount in proportion to 1 / i (Zipf's law). exponent: 1 leaves the p_i as they are, 0 makes all languages equal,
-    and what is between draws rare languages more often than they occur. q_i: Lample and Conneau, Cross-lingual Language
+    and what is between favours rare languages over their share. q_i: Lample and Conneau, Cross-lingual Language
     Model Pretraining, 2019, section 3.1, who take 0.5 for the sentences that the vocabulary is learned from; 0.7 in
     multilingual BERT (Devlin, multilingual.md of its repository, 2018), for the vocabulary and for training; 0.3 in
     XLM-R (Conneau et al., 2020, sections 3 and 5.1). Raises ValueError for no number from 0 to 1.
@@ -135,7 +135,7 @@ def shares(exponent: float = 1.0) -> dict[str, float]:
 
 
 def drawn(size: int, exponent: float = 1.0, seed: int = 0, split: str = "train") -> list[tuple[str, str]]:
-    """Names with their language, drawn with replacement: the language by `shares(exponent)`, then one of its names.
+    """Names with their language, sampled with replacement: the language by `shares(exponent)`, then one of its names.
 
     Raises ValueError for a size below 1, an exponent or a split that is none, ModuleNotFoundError without babel.
     """
@@ -151,7 +151,7 @@ def drawn(size: int, exponent: float = 1.0, seed: int = 0, split: str = "train")
 
 @lru_cache(maxsize=1)
 def _splits() -> dict[str, tuple[Item, ...]]:
-    """Items that have a name in common, in whatever languages, are one family; a hash of it draws its split."""
+    """Items that have a name in common, in whatever languages, are one family; a hash of it chooses its split."""
     found = _found()
     first_of: dict[str, int] = {}  # name: the item that had it first
     leads = list(range(len(found)))  # to an earlier item of the same family, from the first of it to itself

@@ -1,4 +1,4 @@
-"""Speeches of the plays without their marks: behind which word stood a comma, behind which a full stop?"""
+"""Speeches of the plays without punctuation: after which word stood a comma, after which a full stop?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORD_OR_MARK = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*['’]?|[,.;:?!]")
 
 
 class Row(NamedTuple):
-    """A speech: its words in small letters, and behind each of them the mark, one of `MARKS`, that stood there."""
+    """A speech: its words in small letters, and the punctuation mark after each of them, one of `MARKS`."""
 
     words: list[str]
     marks: list[str]
@@ -30,9 +30,9 @@ def rows(split: str) -> list[Row]:
 
 
 def without_marks(text: str) -> Row:
-    """A text's words in small letters, and the mark behind each: of several the first, "" where there is none.
+    """A text's words in small letters, and the punctuation mark after each: of several the first, "" if there is none.
 
-    Marks before the first word, and signs that are no marks, are left out. Raises TypeError for no string.
+    Marks before the first word, and signs that are no punctuation, are left out. Raises TypeError for no string.
     """
     if not isinstance(text, str):
         raise TypeError(f"A text is a string; got {type(text).__name__}.")
@@ -47,7 +47,7 @@ def without_marks(text: str) -> Row:
 
 
 def with_marks(words: list[str], marks: list[str]) -> str:
-    """The text that they make together: each mark behind its word. Raises ValueError for two lengths."""
+    """The text that they make together: each mark after its word. Raises ValueError for two lengths."""
     if len(words) != len(marks):
         raise ValueError(f"There are {len(words)} words and {len(marks)} marks: one each, an empty one for none.")
     return " ".join(word + mark for word, mark in zip(words, marks, strict=True))

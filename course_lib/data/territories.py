@@ -38,7 +38,7 @@ WORDS = ("same words", "other words", "any words")
 
 
 class Fact(NamedTuple):
-    """A fact about a place: its kind, the answer, and a false one, which is right of another place.
+    """A fact about a territory: its kind, the answer, and a false one, which is correct for another territory.
 
     language: the most spoken language, of the kinds whose sentences name it; else "".
     """
@@ -60,7 +60,7 @@ def load() -> DatasetDict:
 
 
 def facts(split: str) -> list[Fact]:
-    """The facts of one split, in a fixed, mixed order: the first n are a fair draw.
+    """The facts of one split, in a fixed, mixed order: the first n are a random sample.
 
     Raises ValueError for an unknown split, ModuleNotFoundError without babel.
     """
@@ -69,19 +69,19 @@ def facts(split: str) -> list[Fact]:
 
 
 def passage(fact: Fact, draw: int = 0, answer: str | None = None) -> str:
-    """A sentence that holds the fact, in one of its six wordings; or another answer in its place.
+    """A sentence that holds the fact, in one of its six wordings; or another answer instead.
 
-    `draw` draws the wording, for each fact anew.
+    `draw` numbers the random wording, for each fact its own.
     """
     vocabulary, number = _drawn(fact, draw, "passage")
     return _filled(WORDINGS[fact.kind][vocabulary].passages[number], fact._replace(answer=answer or fact.answer))
 
 
 def question(fact: Fact, words: str = "any words", draw: int = 0) -> str:
-    """A question that the fact answers, its wording drawn apart from the sentence's.
+    """A question that the fact answers, its wording sampled independently of the sentence's.
 
     words: "same words", a question with the words of the sentence that `passage` gives for this draw; "other words", of
-    the other vocabulary, which shares the place's name with it and no further word that says anything; "any words", of
+    the other vocabulary, which shares the territory's name with it and no other content word; "any words", of
     either. Raises ValueError for anything else.
     """
     _check_words(words)
@@ -115,7 +115,7 @@ def _filled(wording: str, fact: Fact) -> str:
 
 @lru_cache(maxsize=1)
 def _splits() -> dict[str, list[Fact]]:
-    """A hash of a family of places draws its split, a hash of the fact its place there."""
+    """A hash of a family of territories chooses its split, a hash of the fact its position there."""
     found = _found()
     sides = _sides(sorted({place for place, *_ in found}))
     answers = {kind: sorted({answer for _, k, answer, _ in found if k == kind}) for kind in KINDS}
@@ -128,7 +128,7 @@ def _splits() -> dict[str, list[Fact]]:
 
 
 def _sides(places: list[str]) -> dict[str, str]:
-    """The split of each place; places with related names stand on one side."""
+    """The split of each territory; those with related names are in one split."""
     family = {place: place for place in places}
     for one, other in combinations(places, 2):
         if _related(one, other):

@@ -1,9 +1,9 @@
-"""Two streams: a model that learns all orders of a sentence, and must not see the word that it is asked for. Lesson 17.
+"""Two streams: a model that learns all orders of a sentence, and must not see the word that it predicts. Lesson 17.
 
-    g_i looks at h_j with rank(j) < rank(i): knows its own place, not its word
-    h_i looks at h_j with rank(j) <= rank(i): knows both          (XLNet; Yang et al., 2019, section 2.3)
+    g_i attends to h_j with rank(j) < rank(i): knows its own position, not its word
+    h_i attends to h_j with rank(j) <= rank(i): knows both       (XLNet; Yang et al., 2019, section 2.3)
 
-Shapes: B batch, T places, D d_model, V vocab_size. Masks are boolean, True = may be attended to.
+Shapes: B batch, T positions, D d_model, V vocab_size. Masks are boolean, True = may be attended to.
 """
 
 import torch
@@ -18,9 +18,9 @@ from course_lib.inputs.shapes import check_shapes
 
 
 def order_masks(order: Tensor) -> tuple[Tensor, Tensor]:
-    """What the word stream and the asking stream may see where places are read in this order: two masks (T, T).
+    """What the content stream and the query stream may see where positions are read in this order: two masks (T, T).
 
-    order (T,): the place that is read first, second, ... -> rank(j) <= rank(i), rank(j) < rank(i), for row i.
+    order (T,): the position that is read first, second, ... -> rank(j) <= rank(i), rank(j) < rank(i), for row i.
     Raises ValueError for what is no order.
     """
     _check_order(order)
@@ -31,9 +31,9 @@ def order_masks(order: Tensor) -> tuple[Tensor, Tensor]:
 class AllOrders(nn.Module):
     """A small XLNet: ids (B, T), order (T,) -> logits (B, T, V) of each word by those read before it in this order.
 
-    h_0 = word + place, g_0 = one learned vector + place; both streams go through the same layers. (The paper's places
-    are relative, with `segments.relative_scores`; here each adds a learned vector.) Raises ValueError for a row longer
-    than max_len or an order that is none.
+    h_0 = word + position, g_0 = one learned vector + position; both streams go through the same layers. (The paper's
+    positions are relative, with `segments.relative_scores`; here each adds a learned vector.) Raises ValueError for
+    a row longer than max_len or an order that is none.
     """
 
     def __init__(self, vocab_size: int, max_len: int, d_model: int, n_heads: int, n_layers: int):

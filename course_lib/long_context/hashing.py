@@ -2,7 +2,7 @@
 
 (Reformer; Kitaev, Kaiser and Levskaya, 2020, section 2. The hash: Andoni et al., 2015.)
 Shapes: B batch, H heads, T time, d width of a query, which is its key as well, d_v of a value, R rounds of hashing,
-m places of a chunk. Masks are boolean, True = may be attended to.
+m positions of a chunk. Masks are boolean, True = may be attended to.
 """
 
 import math
@@ -22,9 +22,9 @@ SELF_SCORE = (
 
 
 def hash_buckets(x: Tensor, turns: Tensor) -> Tensor:
-    """argmax [x R; -x R]: the direction, of so many drawn ones and their opposites, that x is nearest to.
+    """argmax [x R; -x R]: the direction, of so many random ones and their opposites, that x is nearest to.
 
-    x (..., T, d), turns (R, d, n / 2), a random matrix a round -> int64 (..., R, T), from 0 to n - 1.
+    x (..., T, d), turns (R, d, n / 2), a random matrix per round -> int64 (..., R, T), from 0 to n - 1.
     (Kitaev et al., 2020, section 2, "Locality sensitive hashing".) Raises ValueError for shapes that do not fit.
     """
     check_shapes("hash_buckets", x=(x, "... T d"), turns=(turns, "R d half"))
@@ -33,9 +33,9 @@ def hash_buckets(x: Tensor, turns: Tensor) -> Tensor:
 
 
 def meetings(buckets: Tensor, chunk: int) -> Tensor:
-    """Who may look at whom in each round: int (..., R, T) -> bool (..., R, T, T).
+    """Which positions may attend to which in each round: int (..., R, T) -> bool (..., R, T, T).
 
-    A round sorts the places by bucket, then by place, and cuts them into chunks of m; a place sees those of its own
+    A round sorts them by bucket, then by position, and cuts them into chunks of m; a position sees those of its own
     bucket in its chunk and in the one before. (The whole table: for pictures and tests.)
     """
     check_shapes("meetings", buckets=(buckets, "int ... R T"))
@@ -86,10 +86,10 @@ def hashed_attention(qk: Tensor, v: Tensor, buckets: Tensor, chunk: int, causal:
 
 
 class HashedHeads(MultiHead):
-    """`MultiHead` whose heads look by `hashed_attention`: one vector is query and key, and rounds are drawn anew.
+    """`MultiHead` whose heads compute `hashed_attention`: one vector is query and key; each call has new random rounds.
 
     x (B, T, D) -> (B, T, D), causal or not. Takes no mask, no bias and no memory, reads nothing behind a cache, has
-    keys for each head, and nobody hears its weights: raises ValueError for these.
+    keys for each head, and its weights cannot be captured: raises ValueError for these.
     """
 
     takes_memory = False  # its keys are its own queries
@@ -109,14 +109,14 @@ class HashedHeads(MultiHead):
 
 
 def _wide(order: Tensor, part: Tensor) -> Tensor:
-    """An order (..., T) as `gather` wants it for all numbers of a place: (..., T, width)."""
+    """An order (..., T) as `gather` wants it for all numbers of a position: (..., T, width)."""
     return order.unsqueeze(-1).expand(*order.shape, part.shape[-1])
 
 
 def _with_former(part: Tensor, behind: int) -> Tensor:
     """Each chunk with the one before in front: (..., n, m, *) -> (..., n, 2 m, *); n is the `behind`-th from the end.
 
-    Before the first stands -1 everywhere, which is nobody's place and bucket.
+    Before the first stands -1 everywhere, which is no position and no bucket.
     """
     former = part.narrow(-behind, 0, part.shape[-behind] - 1)
     none = torch.full_like(part.narrow(-behind, 0, 1), -1)

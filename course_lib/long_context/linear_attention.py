@@ -25,7 +25,7 @@ def features(x: Tensor) -> Tensor:
 
 
 def linear_step(S: Tensor, z: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """One place of a row: S (..., d, d_v), z (..., d), q, k (..., d), v (..., d_v) -> out (..., d_v), S, z.
+    """One position of a row: S (..., d, d_v), z (..., d), q, k (..., d), v (..., d_v) -> out (..., d_v), S, z.
 
     q and k have been through `features`. Zeros where all weights are 0. Raises ValueError for shapes that do not fit.
     """
@@ -50,10 +50,10 @@ def delta_step(S: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> tupl
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = True, chunk: int = 64) -> Tensor:
-    """All places at once: q, k (..., T, d) after `features`, v (..., T, d_v) -> (..., T, d_v).
+    """All positions at once: q, k (..., T, d) after `features`, v (..., T, d_v) -> (..., T, d_v).
 
     Not causal: one state, of the whole row, which may have another length than the queries'. Causal: `linear_step` at
-    each place; inside a chunk the scores are made as usual, and what came before it is read from the state,
+    each position; inside a chunk the scores are made as usual, and what came before it is read from the state,
     T (chunk + d) products in all. Half precision is summed in full and rounded once. A query whose weights are all 0
     gets zeros. Raises ValueError for shapes that do not fit.
     """
@@ -76,8 +76,8 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = True, chunk
 class LinearHeads(MultiHead):
     """`MultiHead` whose heads are `linear_attention`. x (B, T, D) -> (B, T, D), causal or not.
 
-    Takes no mask and no bias, behind a cache one place at a time, has keys for each head, and nobody hears its weights:
-    raises ValueError for the rest.
+    Takes no mask and no bias, behind a cache one position at a time, has keys for each head, and its weights cannot be
+    captured: raises ValueError for the rest.
     """
 
     def heads(self, q, k, v, mask=None, causal=False, bias=None):
@@ -90,7 +90,7 @@ class LinearHeads(MultiHead):
 
 
 class DeltaHeads(MultiHead):
-    """`MultiHead` whose heads keep a state by `delta_step`, place by place: x (B, T, D) -> (B, T, D), always causal.
+    """`MultiHead` whose heads keep a state by `delta_step`, step by step: x (B, T, D) -> (B, T, D), always causal.
 
     How much is rewritten, beta, is sigmoid(k w), w learned. Keys and queries have length 1 (Schlag et al., 2021,
     section 4.2, sum to 1 there; length 1 in Yang et al., 2024). A cache keeps keys and values, of which the state is
@@ -106,7 +106,7 @@ class DeltaHeads(MultiHead):
     def heads(self, q, k, v, mask=None, causal=True, bias=None):
         """`delta_step` along the row for every head: q (B, H, T, d_k), k, v (B, H, T_k, d) -> (B, H, T, d_v).
 
-        The queries are the last of the T_k places.
+        The queries are the last of the T_k positions.
         """
         check_alone(self, mask, bias)
         kind, past = v.dtype, k.shape[2] - q.shape[2]

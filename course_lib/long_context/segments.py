@@ -1,9 +1,9 @@
-"""Memory between segments: what the last stretch of text left in each layer is looked at, and not trained. Lesson 17.
+"""Memory between segments: each layer also attends to its stored states, and gets no gradient there. Lesson 17.
 
     h~ = [SG(m); h],   q = h W_q,   k = h~ W_k,   v = h~ W_v        (SG: no gradient goes through)
     (Transformer-XL; Dai et al., 2019, section 3.2)
 
-Shapes: B batch, S places of a segment, M places of memory, H heads, d width of a head, D d_model, V vocab_size.
+Shapes: B batch, S positions of a segment, M positions of memory, H heads, d width of a head, D d_model, V vocab_size.
 """
 
 import math
@@ -21,9 +21,9 @@ from course_lib.inputs.shapes import check_shapes
 
 
 def recalled(block: Block, states: Tensor, places: Tensor) -> dict:
-    """The cache that a block would hold had it just read `states` (B, M, D), which stand at `places` (M,).
+    """The cache that a block would hold had it just read `states` (B, M, D), which have the positions `places` (M,).
 
-    Keys and values are made anew by the weights of today, and learn; the states do not: no gradient goes into them.
+    The current weights compute keys and values, and learn; the states do not: no gradient goes into them.
     """
     heads, h = block.attention, block.norm_1(states.detach())  # SG(m)
     k, v = (heads.split(part(h), heads.n_kv_heads) for part in (heads.w_k, heads.w_v))  # (B, H, M, d)
@@ -34,9 +34,9 @@ def recalled(block: Block, states: Tensor, places: Tensor) -> dict:
 class SegmentConfig:
     """The sizes of a `SegmentReader`.
 
-    memory: how many places a layer remembers. relative: places turn queries and keys, and only distances count; else
-    each of up to max_len places of a segment adds a learned vector, counted from 0 in every segment. window: how many
-    places a query may look back over, its own among them; all that the memory holds where None.
+    memory: how many positions a layer stores. relative: rotary, only distances count; else each of up to max_len
+    positions of a segment adds a learned vector, counted from 0 in every segment. window: how many positions a query
+    may attend back to, its own among them; all that the memory holds where None.
     """
 
     vocab_size: int
@@ -52,10 +52,10 @@ class SegmentConfig:
 class SegmentReader(nn.Module):
     """A language model that reads a text segment by segment and remembers (Dai et al., 2019, section 3.2).
 
-    ids (B, S), memory: what it gave for the segment before, or None -> logits (B, S, V) of the token behind each, and
-    the memory for the next segment, a tensor (B, M, D) a layer; lesson 01's `TruncatedBPTT` trains it. Through L layers
-    something comes from up to L M places before the segment, where M is a multiple of S. Rotary places stand for the
-    paper's `relative_scores`.
+    ids (B, S), memory: what it gave for the segment before, or None -> logits (B, S, V) of the token after each, and
+    the memory for the next segment, a tensor (B, M, D) per layer; lesson 01's `TruncatedBPTT` trains it. In L layers
+    something comes from up to L M positions before the segment, where M is a multiple of S. Rotary positions replace
+    the paper's `relative_scores`.
     Raises ValueError or TypeError for ids and a memory that do not fit.
     """
 
@@ -88,7 +88,7 @@ class SegmentReader(nn.Module):
         return self.norm(x) @ self.tokens.weight.T, tuple(left)
 
     def kept(self, states: Tensor, x: Tensor) -> Tensor:
-        """The last M places of what was remembered and what was read, without gradient: (B, M, D)."""
+        """The last M positions of what was stored and what was read, without gradient: (B, M, D)."""
         whole = torch.cat([states, x], dim=1)
         return whole[:, max(0, whole.shape[1] - self.config.memory) :].detach()
 
@@ -96,8 +96,8 @@ class SegmentReader(nn.Module):
 def relative_scores(q: Tensor, k: Tensor, r: Tensor, u: Tensor, v: Tensor) -> Tensor:
     """Transformer-XL's scores, q_i k_j + q_i r_(i-j) + u k_j + v r_(i-j), over sqrt(d) (Dai et al., 2019, section 3.3).
 
-    q (..., H, S, d), k (..., H, T, d), T >= S: queries are the last S places of T; r (H, T, d), what a distance of 0,
-    1, ... T - 1 says; u, v (H, d): what all queries ask for -> (..., H, S, T). Keys ahead have no meaning: mask them.
+    q (..., H, S, d), k (..., H, T, d), T >= S: queries are the last S positions of T; r (H, T, d), what a distance of
+    0, 1, ... T - 1 says; u, v (H, d): what all queries ask for -> (..., H, S, T). Mask the keys ahead.
     """
     check_shapes("relative_scores", q=(q, "... H S d"), k=(k, "... H T d"), r=(r, "H T d"), u=(u, "H d"), v=(v, "H d"))
     S, T = q.shape[-2], k.shape[-2]
@@ -112,7 +112,7 @@ def _check_config(config: SegmentConfig) -> None:
     sizes = {name: getattr(config, name) for name in ("vocab_size", "d_model", "n_heads", "n_layers")}
     check_sizes("SegmentReader", **sizes)
     if config.memory < 0:
-        raise ValueError(f"memory is a number of places, 0 or more; got {config.memory}.")
+        raise ValueError(f"memory is a number of positions, 0 or more; got {config.memory}.")
 
 
 def _check_read(model: SegmentReader, memory: tuple, x: Tensor) -> None:

@@ -1,7 +1,7 @@
-"""A window: each place looks at its neighbours, and a few global places look at all. Lesson 17.
+"""A window: each position attends to its neighbours, and a few global tokens attend to all. Lesson 17.
 
-Shapes: B batch, H heads, T time, w window, g global places, d width of a query and a key, d_v of a value. Masks are
-boolean, True = may be attended to. A window of w is w places to each side, a place's own among them, as in `MultiHead`.
+Shapes: B batch, H heads, T time, w window, g global tokens, d width of a query and a key, d_v of a value. Masks are
+boolean, True = may be attended to. A window of w has w positions to each side, its own among them, as in `MultiHead`.
 """
 
 import torch
@@ -15,10 +15,10 @@ from course_lib.inputs.shapes import check_shapes
 
 
 def band_mask(T: int, window: int, n_global: int = 0, causal: bool = False, device=None) -> Tensor:
-    """True where |i - j| < window, and in the rows and the columns of the first n_global places: bool (T, T).
+    """True where |i - j| < window, and in the rows and the columns of the first n_global positions: bool (T, T).
 
     (Longformer; Beltagy, Peters and Cohan, 2020, section 3.1, whose window counts both sides together.) causal: nothing
-    ahead, for global places as well. Raises ValueError for a window below 1.
+    ahead, for global tokens as well. Raises ValueError for a window below 1.
     """
     _check_window(window, n_global)
     place = torch.arange(T, device=device)
@@ -29,9 +29,9 @@ def band_mask(T: int, window: int, n_global: int = 0, causal: bool = False, devi
 
 
 def cone(mask: Tensor, n_layers: int) -> Tensor:
-    """What can have moved what after 0, 1, ... n_layers layers of one mask: bool (T, T) -> bool (n_layers + 1, T, T).
+    """What can affect what after 0, 1, ... n_layers layers of one mask: bool (T, T) -> bool (n_layers + 1, T, T).
 
-    [l, i, j]: some path of l looks leads from place i back to place j. A layer lets a place keep what it has.
+    [l, i, j]: some path of l layers leads from position i back to position j. A layer lets a position keep what it has.
     """
     check_shapes("cone", mask=(mask, "bool T T"))
     look = (mask | torch.eye(len(mask), dtype=torch.bool, device=mask.device)).float()
@@ -44,8 +44,8 @@ def cone(mask: Tensor, n_layers: int) -> Tensor:
 def local_attention(q: Tensor, k: Tensor, v: Tensor, window: int, n_global: int = 0, causal: bool = False) -> Tensor:
     """`attend` under band_mask(T, window, n_global, causal), in about T (3 w + g) scores where that one takes T T.
 
-    q, k (..., T, d), v (..., T, d_v) -> (..., T, d_v). The row is cut into stretches of w places; each looks at itself,
-    the one before, the one behind and the global places. Raises ValueError for shapes that do not fit.
+    q, k (..., T, d), v (..., T, d_v) -> (..., T, d_v). The row is cut into blocks of w positions; each attends to
+    itself, the block before, the block after and the global tokens. Raises ValueError for shapes that do not fit.
     """
     _check_local(q, k, v, window, n_global)
     T, g = q.shape[-2], min(n_global, q.shape[-2])
@@ -68,10 +68,10 @@ def local_attention(q: Tensor, k: Tensor, v: Tensor, window: int, n_global: int 
 
 
 class LocalHeads(MultiHead):
-    """`MultiHead` whose heads look by `local_attention`: near places, and the first n_global ones.
+    """`MultiHead` whose heads compute `local_attention`: near positions, and the first n_global ones.
 
     x (B, T, D) -> (B, T, D), causal or not. Takes no mask and no bias, reads nothing behind a cache, has keys for each
-    head, and nobody hears its weights: raises ValueError for these.
+    head, and its weights cannot be captured: raises ValueError for these.
     """
 
     def __init__(self, d_model: int, n_heads: int, near: int, n_global: int = 0, **others):
@@ -92,8 +92,8 @@ def check_alone(layer: MultiHead, mask: Tensor | None, bias: Tensor | None) -> N
         raise ValueError(f"{type(layer).__name__} has keys for each head: leave n_kv_heads out.")
     if mask is not None or bias is not None or layer.weights._forward_hooks:
         raise ValueError(
-            f"{type(layer).__name__} takes no mask and no bias, and nobody can hear its weights: it never makes the "
-            "whole table of scores. Use MultiHead for that. (Behind a cache, hand it one place at a time.)"
+            f"{type(layer).__name__} takes no mask and no bias, and its weights cannot be captured: it never makes the "
+            "whole table of scores. Use MultiHead for that. (Behind a cache, hand it one position at a time.)"
         )
 
 
@@ -109,7 +109,7 @@ def check_whole_row(layer: MultiHead, q: Tensor, k: Tensor) -> None:
 def _check_window(window: int, n_global: int) -> None:
     check_sizes("A window", window=window)
     if n_global < 0:
-        raise ValueError(f"n_global is a number of places, 0 or more; got {n_global}.")
+        raise ValueError(f"n_global is a number of positions, 0 or more; got {n_global}.")
 
 
 def _check_local(q: Tensor, k: Tensor, v: Tensor, window: int, n_global: int) -> None:

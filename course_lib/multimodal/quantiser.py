@@ -2,7 +2,7 @@
 
     k = argmin_j |z - e_j|,   q = e_k,   dq/dz := 1        (van den Oord et al., 2017, sections 3.1 and 3.2)
 
-Shapes: ... any number of places, K codes, E width of a code.
+Shapes: ... any number of positions, K codes, E width of a code.
 """
 
 import torch
@@ -39,13 +39,13 @@ def straight_through(vectors: Tensor, chosen: Tensor) -> Tensor:
 
 
 class Quantiser(nn.Module):
-    """K learned codes: vectors (..., E) -> the same places filled with codes (..., E), which codes (...), a loss.
+    """K learned codes: vectors (..., E) -> the same positions filled with codes (..., E), which codes (...), a loss.
 
         loss = |sg(z) - e_k|^2 + 0.25 |z - sg(e_k)|^2,   sg: a constant    (van den Oord et al., 2017, equation 3)
 
     The first term pulls codes to their vectors, the second vectors to their codes; means over all numbers. In training
-    it counts how often each code is chosen (`share`, a running mean, 1 for an even share), and `revive` gives dead
-    codes another place. Raises ValueError or TypeError, in words, for vectors of another width.
+    it counts how often each code is chosen (`share`, a running mean, 1 for an even share), and `revive` moves dead
+    codes elsewhere. Raises ValueError or TypeError, in words, for vectors of another width.
     """
 
     def __init__(self, n_codes: int, width: int):
@@ -68,7 +68,7 @@ class Quantiser(nn.Module):
 
     @torch.no_grad()
     def revive(self, vectors: Tensor, generator: torch.Generator | None = None) -> int:
-        """Put each dead code where one of these vectors (..., E) is, drawn at random; how many there were.
+        """Move each dead code onto one of these vectors (..., E), sampled at random; how many there were.
 
         ("Random restarts": Dhariwal et al., 2020.) Nothing is near a dead code, so no gradient moves it.
         generator: of the CPU. Raises ValueError or TypeError, in words, for no vectors and for those of another width.

@@ -48,7 +48,7 @@ class VQVAE(nn.Module):
         return self.decoder(quantised.permute(0, 3, 1, 2)), ids.flatten(1), loss
 
     def vectors(self, images: Tensor) -> Tensor:
-        """What the encoder says of each place, before it is made one of the codes: (B, h, w, E)."""
+        """The encoder's vector at each position, before a code replaces it: (B, h, w, E)."""
         check_shapes(type(self).__name__, images=(images, f"B {self.channels} H+ W+"))
         _check_sides(images, 2**self.n_stages)
         return self.encoder(images).permute(0, 2, 3, 1)

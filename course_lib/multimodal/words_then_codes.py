@@ -1,4 +1,4 @@
-"""One GPT over one row, the words of a name and then the codes of its image: it draws as it writes. Lesson 18.
+"""One GPT over one sequence, the words of a name and then the codes of its image. Lesson 18.
 
     p(codes | words) = product over i of p(code_i | words, code_1 ... code_(i-1))    (Ramesh et al., 2021, section 2.2)
 
@@ -25,7 +25,7 @@ def row_of(words: Tensor, codes: Tensor, n_words: int) -> Tensor:
 
 
 def codes_loss(model: nn.Module, rows: Tensor, n_codes: int) -> Tensor:
-    """Nats a code: mean -log p of the last n_codes tokens of each row, rows (B, T + n), each from all before it.
+    """Nats per code: mean -log p of the last n_codes tokens of each row, rows (B, T + n), each from all before it.
 
     Lesson 07's loss, asked for the image alone. (Ramesh et al., 2021, section 2.2, count the words too, by one eighth.)
     """
@@ -39,9 +39,9 @@ def codes_loss(model: nn.Module, rows: Tensor, n_codes: int) -> Tensor:
 @torch.no_grad()
 def draw(model: nn.Module, words: Tensor, n_codes: int, n_words: int, temperature: float = 1.0,
          generator: torch.Generator | None = None) -> Tensor:  # fmt: skip
-    """Write n_codes codes behind each name, one by one: words (B, T) -> codes (B, n), whole numbers from 0.
+    """Write n_codes codes after each name, one by one: words (B, T) -> codes (B, n), whole numbers from 0.
 
-    A word can not be drawn where a code has to stand. Keys and values are kept, so each step reads one token. The model
+    No word can be sampled where a code has to stand. Keys and values are cached: each step reads one token. The model
     is in eval mode meanwhile. generator: on the model's device. Raises ValueError or TypeError as `next_probs` does.
     """
     check_shapes("draw", words=(words, "int B T+"))

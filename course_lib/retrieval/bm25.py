@@ -3,7 +3,7 @@
     score = sum over the question's words w of  idf(w) tf / (tf + k1 (1 - b + b length / mean length))
     idf(w) = log(1 + (N - n + 1/2) / (n + 1/2))        (Robertson and Zaragoza, 2009, section 3.4, equation 3.15)
 
-N passages, n of them with w; tf: how often w stands in the passage. Theirs has no 1 inside the logarithm, so that a
+N passages, n of them with w; tf: how often w occurs in the passage. Theirs has no 1 inside the logarithm, so that a
 word of more than half of the passages counts against those that have it; with it, as in Lucene, every weight is
 positive.
 """
@@ -29,7 +29,7 @@ STOP_WORDS = frozenset(
 
 
 def terms(text: str, stop: Collection[str] = ()) -> list[str]:
-    """What of a text is counted: its words in small letters, without marks and without those of `stop`.
+    """What of a text is counted: its words in small letters, without punctuation and without those of `stop`.
 
     Words are cut as `words` does it, in any script; "owl" and "owls" are two words. An accented letter is the same
     whether it is written as one character or as two, and so is whatever Unicode calls compatible (NFKC). Raises
@@ -87,7 +87,7 @@ class BM25:
         return scores
 
     def search(self, question: str, k: int = 5) -> tuple[Tensor, Tensor]:
-        """The k passages with the highest scores, the best first -> places int64 (k,), scores (k,).
+        """The k passages with the highest scores, the best first -> indices int64 (k,), scores (k,).
 
         Of equal ones the first comes first. Raises ValueError for a k that is not 1 to N.
         """
@@ -100,7 +100,7 @@ def summed_ranks(*scores: Tensor, constant: float = 60.0) -> Tensor:
     """Several searches as one: sum over them of 1 / (constant + rank), (N,) each -> (N,); ranks count from 1.
 
     (Reciprocal rank fusion: Cormack, Clarke and Büttcher, 2009, section 2, with their constant.) What a score is worth
-    differs from search to search; the place in the order does not. Equal scores share their mean rank, so that a search
+    differs from search to search; the rank does not. Equal scores share their mean rank, so that a search
     that found nothing says nothing. Raises ValueError for scores of different lengths, a constant that is not above -1.
     """
     _check_ranked(scores, constant)

@@ -16,7 +16,7 @@ def k_means(vectors: Tensor, n_clusters: int, rounds: int = 10, generator=None) 
     """Lloyd's algorithm (1957): to the nearest centre, each centre to its mean, so many rounds.
 
     vectors (N, E) -> centres (C, E), the nearest centre of each vector int64 (N,). It begins at C different vectors,
-    drawn by the generator (of the vectors' device, PyTorch's own where None). A centre that no vector is nearest to
+    sampled by the generator (of the vectors' device, PyTorch's own where None). A centre that no vector is nearest to
     stays where it is. Raises ValueError for more clusters than vectors, rounds < 0, and NaN where it can be seen.
     """
     check_shapes("k_means", vectors=(vectors, "N+ E+"))
@@ -38,7 +38,7 @@ class Clusters:
 
     vectors (N, E). n_clusters: about the square root of N is usual; rounds and generator as in `k_means`. A passage
     near a border may lie in a list that is not read: that is what the quickness costs, and more probes buy it back.
-    `found.search(asked, k, probes)` -> places int64 (M, k), scores (M, k), the highest first; where the lists hold
+    `found.search(asked, k, probes)` -> indices int64 (M, k), scores (M, k), the highest first; where the lists hold
     fewer than k the rest is -1 with a score of minus infinity. `compared` counts the products of vectors with vectors
     that the last search took, centres included. Raises ValueError for sizes that do not fit, as `k_means` does.
     """

@@ -1,10 +1,10 @@
-"""A search that is learned by reading: which passage is right is never said, only what the answer is. Lesson 15.
+"""A retriever that learns from answers alone: no label says which passage is the correct one. Lesson 15.
 
     p(y | x) = sum over z of p(z | x) p(y | x, z),   p(z | x) = softmax of f(x, z),   f(x, z) = x W_x . z W_z / sqrt(E)
     (Guu et al., 2020, "REALM", sections 3.1 and 3.2; theirs has no sqrt(E))
 
 Shapes: B questions x, N passages z of the memory, K of them that are read, T words, G pieces of a word, D width of a
-word, E width of a sentence, V answers. Batch first, always. Word 0 and piece 0 are padding.
+word, E width of a sentence, V answers. Batch first, always. Word 0 and trigram 0 are padding.
 """
 
 import math
@@ -45,8 +45,8 @@ class SpelledWords(nn.Module):
 class Tower(nn.Module):
     """A sentence as one vector: the mean of its words, weighed by attention, and a projection: ids (N, T) -> (N, E).
 
-    The weights are a softmax of one learned number a word, so that the tower can look away from words that all
-    sentences have. `record.capture` hears `weights` (N, T).
+    The weights are a softmax of one learned number a word, so that the tower can ignore words that all
+    sentences have. `record.capture` receives `weights` (N, T).
     """
 
     def __init__(self, words: SpelledWords, width: int):
@@ -83,14 +83,14 @@ class Retriever(nn.Module):
 
 
 class Reader(nn.Module):
-    """Who reads one passage and answers: questions (B, T), passages (N, T) -> log p(y | x, z) of each pair (B, N, V).
+    """Reads one passage and answers: questions (B, T), passages (N, T) -> log p(y | x, z) of each pair (B, N, V).
 
-    The question, one vector, looks at the words of the passage (lesson 04's attention); what it fetches is added to it,
-    and the answer is the word whose vector suits the sum best. So it can copy a word out of the passage, and it can
-    also learn by heart which answer belongs to which question, by its feed-forward network. answers int64 (V,): the
+    The question, one vector, attends to the words of the passage (lesson 04); what it receives is added to it, and the
+    answer is the word whose vector fits the sum best. So it can copy a word from the passage, and its feed-forward
+    network can also memorise which answer belongs to which question. answers int64 (V,): the
     words that may be answers; max_len: the most words of a passage. It has a table of words of its own.
     chosen int64 (B, K): the passages that are read for each question -> (B, K, V) only.
-    `record.capture` hears `weights` (N, B, T), for each passage and question.
+    `record.capture` receives `weights` (N, B, T), for each passage and question.
     """
 
     def __init__(self, spelling: Tensor, n_rows: int, d_model: int, answers: Tensor, max_len: int):
@@ -125,8 +125,8 @@ class LearnedSearch(nn.Module):
     which passages these are int64 (B, K), the likeliest first.
 
     k: how many passages are read, all where None; p(z | x) is then a softmax over these alone (section 3.3).
-    index (N, E): vectors of the passages that were kept from before, by which the k are chosen; their scores are made
-    anew, as in section 3.3. Where None the choice is by vectors of now. temperature: of `log_passages`.
+    index (N, E): stored vectors of the passages, by which the k are chosen; their scores are computed
+    anew, as in section 3.3. Where None, current vectors choose them. temperature: of `log_passages`.
     Raises what its parts raise, and ValueError for k and an index that do not fit.
     """
 
@@ -155,7 +155,7 @@ class LearnedSearch(nn.Module):
 class KeptIndex:
     """The vectors of a memory, embedded anew every so many steps: kept(model, passages) -> (N, E), without a gradient.
 
-    Between two renewals the retriever goes on learning, and what is kept grows stale (Guu et al., 2020, section 3.3).
+    Between two renewals the retriever learns on, and the stored vectors grow stale (Guu et al., 2020, section 3.3).
     """
 
     def __init__(self, every: int):

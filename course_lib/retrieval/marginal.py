@@ -1,10 +1,10 @@
-"""The sum over passages: which one is right is never said, so an answer's probability is a mean over all. Lesson 15.
+"""The sum over passages: no label says which is correct, so an answer's probability is a mean over all. Lesson 15.
 
     p(y | x) = sum over z of p(z | x) p(y | x, z),    p(z | x) = softmax over z of f(x, z) / temperature
     (Guu et al., 2020, "REALM", section 3.1, equation 1, and section 3.2)
 
 Shapes: B questions x, K passages z of each, V answers y. All in log space, in nats: a product of many small numbers
-would be 0. f are the scores of the search, p(y | x, z) is what the reader says who was given one passage.
+would be 0. f are the scores of the search, p(y | x, z) comes from a reader that has read one passage.
 """
 
 import torch
@@ -33,7 +33,7 @@ def log_marginal(log_z: Tensor, log_y: Tensor) -> Tensor:
 
 
 def posterior(log_z: Tensor, log_y: Tensor) -> Tensor:
-    """p(z | x, y) = p(z | x) p(y | x, z) / p(y | x): which passage it was, told the answer. (..., K) twice -> (..., K).
+    """p(z | x, y) = p(z | x) p(y | x, z) / p(y | x): which passage, given the answer. (..., K) twice -> (..., K).
 
     log_y: log p of the one answer y of a reader with each passage.
     """
@@ -47,7 +47,7 @@ def lift(log_z: Tensor, log_y: Tensor) -> Tensor:
         d log p(y | x) / d f(x, z) = p(z | x, y) - p(z | x) = p(z | x) (p(y | x, z) / p(y | x) - 1)
         (Guu et al., 2020, section 3.3 and appendix A)
 
-    A passage with which the reader gives the answer more than all do on average is lifted, every other one lowered; the
+    The score of a passage that makes the answer likelier than the average does is raised, every other one lowered; the
     sum is 0. This is at temperature 1; at another it is divided by it. log_y as in `posterior`.
     """
     return posterior(log_z, log_y) - log_z.exp()

@@ -1,9 +1,9 @@
-"""The unigram language model: a vocabulary of pieces with probabilities, of which any script can be written. Lesson 14.
+"""The unigram language model: subwords with probabilities, in which any script can be written. Lesson 14.
 
-A word may be cut in many ways: hug = h·u·g, hu·g, h·ug, hug. The pieces are drawn independently of each other, so one
-way has the product of its pieces' probabilities, and the word the sum over all ways. The sum is over the paths of a
-lattice: places 0 to n between the characters, and an arc from `start` to `end` for each piece that stands there.
-`logp` is a vocabulary everywhere: piece -> log p. Kudo (2018), section 3.2.
+A word has many segmentations: hug = h·u·g, hu·g, h·ug, hug. The subwords are sampled independently, so a segmentation
+has the product of its subwords' probabilities, and the word the sum over all segmentations. The sum is over the paths
+of a lattice: nodes 0 to n between the characters, and an arc from `start` to `end` for each subword found there.
+`logp` is a vocabulary everywhere: subword -> log p. Kudo (2018), section 3.2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LogP = Mapping[str, float]
 
 
 def arcs(word: str, pieces: Collection[str]) -> list[tuple[int, int]]:
-    """The lattice of a word: (start, end) wherever word[start:end] is a piece, in the order of starts, then of ends."""
+    """The lattice of a word: (start, end) wherever word[start:end] is a subword, by start, then by end."""
     _check_word(word, pieces)
     return [(start, end) for start, end in combinations(range(len(word) + 1), 2) if word[start:end] in pieces]
 
@@ -38,10 +38,10 @@ def log_add(a: float, b: float) -> float:
 
 
 def forward_sums(word: str, logp: LogP) -> list[float]:
-    """The log of p(word[:j]), the sum over all ways to write it, for each place j from 0 to n.
+    """The log of p(word[:j]), the sum over all its segmentations, for each j from 0 to n.
 
-    p(word[:end]) = sum over arcs (start, end) of p(word[:start]) p(word[start:end]); 0 at place 0, -inf where there is
-    no way. The last is log p(word). Raises TypeError for what is no word or no vocabulary.
+    p(word[:end]) = sum over arcs (start, end) of p(word[:start]) p(word[start:end]); 0 at j = 0, -inf where there is
+    no segmentation. The last is log p(word). Raises TypeError for what is no word or no vocabulary.
     """
     _check_word(word, logp)
     sums = [0.0] + [-math.inf] * len(word)
@@ -51,7 +51,7 @@ def forward_sums(word: str, logp: LogP) -> list[float]:
 
 
 def backward_sums(word: str, logp: LogP) -> list[float]:
-    """The log of p(word[j:]) for each place j from 0 to n: as `forward_sums`, from the end."""
+    """The log of p(word[j:]) for each j from 0 to n: as `forward_sums`, from the end."""
     _check_word(word, logp)
     sums = [-math.inf] * len(word) + [0.0]
     for start, end in reversed(arcs(word, logp)):
@@ -60,10 +60,10 @@ def backward_sums(word: str, logp: LogP) -> list[float]:
 
 
 def viterbi(word: str, logp: LogP) -> list[str]:
-    """The most probable way to write a word: argmax over its segmentations x of the sum of log p(x_i).
+    """The most probable segmentation of a word: argmax over its segmentations x of the sum of log p(x_i).
 
-    The forward recursion with a maximum for the sum, and then back along the arcs that won. Of two ways that are as
-    probable, either. Raises ValueError where there is no way, TypeError as `forward_sums` does. Viterbi (1967).
+    The forward recursion with a maximum for the sum, and then back along the arcs that won. Of two that are equally
+    probable, either. Raises ValueError where there is none, TypeError as `forward_sums` does. Viterbi (1967).
     """
     _check_word(word, logp)
     best, came_from = [0.0] + [-math.inf] * len(word), [0] * (len(word) + 1)
@@ -79,12 +79,12 @@ def viterbi(word: str, logp: LogP) -> list[str]:
 
 
 def sample(word: str, logp: LogP, alpha: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
-    """A way to write a word, drawn with probability p(x)^alpha / Z over all its segmentations x.
+    """A segmentation of a word, sampled with probability p(x)^alpha / Z over all its segmentations x.
 
-    Forward filtering, backward sampling: of the arcs that end at `end`, one is drawn in proportion to
-    p(word[:start])^alpha p(piece)^alpha, and the same again from its start. alpha 0: all ways alike; 1: p(x | word);
-    large: Viterbi's. Kudo (2018), section 3.3, draws so from all segmentations (his l is infinite). Raises ValueError
-    where there is no way and for an alpha below 0, TypeError as `forward_sums` does.
+    Forward filtering, backward sampling: of the arcs that end at `end`, one is sampled in proportion to
+    p(word[:start])^alpha p(subword)^alpha, and the same again from its start. alpha 0: all equally likely; 1: p(x |
+    word); large: Viterbi's. Kudo (2018), section 3.3, samples so from all segmentations (his l is infinite). Raises
+    ValueError where there is none and for an alpha below 0, TypeError as `forward_sums` does.
     """
     _check_alpha(alpha)
     lattice = arcs(word, logp)
@@ -111,9 +111,9 @@ def corpus_log_p(words: Mapping[str, float], logp: LogP) -> float:
 
 
 def expected_counts(words: Mapping[str, float], logp: LogP) -> dict[str, float]:
-    """The E step: how often each piece is used, on average over all ways to write the corpus.
+    """The E step: how often each subword is used, on average over all segmentations of the corpus.
 
-    An arc is used with probability p(word[:start]) p(piece) p(word[end:]) / p(word): what lies before it, itself, and
+    An arc is used with probability p(word[:start]) p(subword) p(word[end:]) / p(word): what lies before it, itself, and
     what lies behind it. Arguments and errors as for `corpus_log_p`. Kudo (2018), section 3.2.
     """
     _check_corpus(words, logp)
@@ -127,11 +127,11 @@ def expected_counts(words: Mapping[str, float], logp: LogP) -> dict[str, float]:
 
 
 def em_step(words: Mapping[str, float], logp: LogP, least: float = 1e-300) -> dict[str, float]:
-    """One step of expectation maximization: each piece's expected count over the sum of all, as log p.
+    """One step of expectation maximization: each subword's expected count over the sum of all, as log p.
 
     Maximum likelihood: `corpus_log_p` never falls. SentencePiece's program is Bayesian here: it takes exp(digamma(c))
-    for a count c, which makes rare pieces rarer, and drops those with c < 0.5. least: what a count is raised to, for a
-    count of 0 has no logarithm. Other arguments and errors as for `corpus_log_p`.
+    for a count c, which makes rare subwords rarer, and drops those with c < 0.5. least: what a count is raised to, as
+    a count of 0 has no logarithm. Other arguments and errors as for `corpus_log_p`.
     """
     _check_least(least)
     counts = {piece: max(n, least) for piece, n in expected_counts(words, logp).items()}
@@ -140,11 +140,11 @@ def em_step(words: Mapping[str, float], logp: LogP, least: float = 1e-300) -> di
 
 
 def losses(words: Mapping[str, float], logp: LogP) -> dict[str, float]:
-    """By how much log p of the corpus falls, about, if a piece of two characters or more leaves the vocabulary.
+    """By how much log p of the corpus falls, about, if a subword of two characters or more leaves the vocabulary.
 
-    loss(piece) = c (log p(piece) - log p(piece written by other pieces)), c its expected count: every use is replaced,
-    and no other probability changes. Kudo's loss_i; SentencePiece's program takes the best way where we take the sum.
-    inf for a piece that no others write. Arguments and errors as for `corpus_log_p`. Kudo (2018), section 3.2.
+    loss(x) = c (log p(x) - log p(x written with other subwords)), c its expected count: every use is replaced,
+    and no other probability changes. Kudo's loss_i; SentencePiece's program takes the best segmentation, we the sum.
+    inf for a subword that no others can write. Arguments and errors as for `corpus_log_p`. Kudo (2018), section 3.2.
     """
     found = {}
     for piece, count in expected_counts(words, logp).items():
@@ -156,9 +156,9 @@ def losses(words: Mapping[str, float], logp: LogP) -> dict[str, float]:
 
 
 def prune(words: Mapping[str, float], logp: LogP, size: int) -> dict[str, float]:
-    """The vocabulary without the pieces whose loss is smallest: `size` are left, whose probabilities sum to 1 again.
+    """The vocabulary without the subwords whose loss is smallest: `size` are left, whose probabilities sum to 1 again.
 
-    Single characters always stay, so that every word can still be written, and so do pieces that no others write.
+    Single characters always stay, so that every word can still be written, and so do subwords that no others can write.
     Raises ValueError where these alone are more than `size`, and what `corpus_log_p` raises. Kudo (2018), section 3.2.
     """
     loss = losses(words, logp)
@@ -171,8 +171,8 @@ def prune(words: Mapping[str, float], logp: LogP, size: int) -> dict[str, float]
 def seed_pieces(words: Mapping[str, float], longest: int = 8, most: int = 100_000) -> dict[str, float]:
     """The vocabulary to begin with: all characters, and the substrings that cover most of the corpus.
 
-    p is in proportion to count times length, as SentencePiece's program has it. longest: a piece's characters at most.
-    most: how many pieces at most, the characters first, which all stay; others occur twice or more. Raises what
+    p is in proportion to count times length, as in SentencePiece's program. longest: a subword's characters at most.
+    most: how many subwords at most, the characters first, which all stay; others occur twice or more. Raises what
     `corpus_log_p` raises for a corpus that is none, and ValueError for one without characters.
     """
     _check_corpus(words)
@@ -190,7 +190,7 @@ def seed_pieces(words: Mapping[str, float], longest: int = 8, most: int = 100_00
 
 
 def chunks(text: str) -> list[str]:
-    """What is segmented by itself: "to be" -> "▁to", "▁be". A mark is put ahead, and every space becomes one.
+    """What is segmented by itself: "to be" -> "▁to", "▁be". A "▁" is put in front, and every space becomes one.
 
     No rule knows what a word is: a sentence in a script without spaces is one chunk, cut after 200 characters.
     Joined, the chunks are the text: nothing is lost but whether a "▁" was one before. Kudo and Richardson (2018),
@@ -203,9 +203,9 @@ def chunks(text: str) -> list[str]:
 
 
 class Unigram:
-    """A unigram tokenizer: `Unigram(vocab)` takes pieces that others learnt, `Unigram.train` learns them.
+    """A unigram tokenizer: `Unigram(vocab)` takes subwords that others learned, `Unigram.train` learns them.
 
-    vocab: piece -> log p, each at its index in this order; the specials are among them, and their log p is not used.
+    vocab: subword -> log p, each at its index in this order; the specials are among them, and their log p is not used.
     specials: padding, unknown, class (begins a sentence), separator (ends it) and mask, in this order. The attributes
     padding, unknown, cls, sep and mask are their indices; `logp` is the vocabulary without them. Raises TypeError and
     ValueError, in words, for what is no vocabulary. Kudo (2018), section 3.2; Kudo and Richardson (2018).
@@ -223,9 +223,9 @@ class Unigram:
     def train(cls, texts: Collection[str], vocab_size: int, specials=UNIGRAM_SPECIALS, longest=8, keep=0.5) -> Unigram:
         """The tokenizer of `texts`: many seeds, then again and again a step of EM and a pruning to `keep` of them.
 
-        In the last step each piece counts half a time or more: EM leaves characters that longer pieces replace with
+        In the last step each subword counts half a time or more: EM leaves characters that longer ones replace with
         next to nothing, and a new word needs them. texts: a list of texts, or a dict text -> how often it counts.
-        Pieces are in the order of p, and fewer than vocab_size where the texts have no more. Raises TypeError and
+        Subwords are in the order of p, and fewer than vocab_size where the texts have no more. Raises TypeError and
         ValueError for what cannot be learnt from.
         """
         _check_texts(texts, keep)
@@ -246,14 +246,14 @@ class Unigram:
         return len(self.vocab)
 
     def pieces(self, text: str, alpha: float | None = None, generator: torch.Generator | None = None) -> list[str]:
-        """The pieces of a text as strings; arguments and errors as for `encode`."""
+        """The subwords of a text as strings; arguments and errors as for `encode`."""
         return [self.vocab[i] for i in self.encode(text, alpha, generator)]
 
     def encode(self, text: str, alpha: float | None = None, generator: torch.Generator | None = None) -> torch.Tensor:
-        """The index of every piece of a text, int64 (T,), never that of a special but <unk>, whatever the text spells.
+        """The index of each subword of a text, int64 (T,), never that of a special but <unk>, whatever the text spells.
 
-        The most probable pieces; with an alpha, pieces drawn anew at each call by `sample` (subword regularization:
-        Kudo, 2018, section 3.3). A character that is no piece gives one <unk>. Raises what `chunks` and `sample` raise.
+        The most probable subwords; with an alpha, `sample` draws new ones in each call (subword regularization:
+        Kudo, 2018, section 3.3). An unknown character gives one <unk>. Raises what `chunks` and `sample` raise.
         """
         return torch.tensor([i for part in chunks(text) for i in self._segment(part, alpha, generator)]).long()
 
@@ -277,7 +277,7 @@ class Unigram:
         return _check_json(data)
 
     def _segment(self, chunk: str, alpha: float | None, generator: torch.Generator | None) -> list[int]:
-        """The indices of a chunk's pieces; the most probable ones are remembered."""
+        """The indices of a chunk's subwords; the most probable ones are remembered."""
         if alpha is None and chunk in self._known:
             return self._known[chunk]
         unseen = {c: self._unseen for c in chunk if c not in self.logp}

@@ -33,7 +33,7 @@ XLM_SIZES = (  # in our BertConfig, in Hugging Face's
 
 
 def from_xlm(config: dict, weights: dict[str, Tensor]) -> tuple[dict, bool, dict[str, Tensor]]:
-    """Sizes, whether languages are told, and weights, copied, of Hugging Face's XLMWithLMHeadModel.
+    """Sizes, whether there is a language embedding, and weights, copied, of Hugging Face's XLMWithLMHeadModel.
 
     Raises ValueError for what `XLM` does not compute.
     """

@@ -1,12 +1,12 @@
-"""How lesson 15's search is made and taught: books on shelves, told in sentences, moved as often as one likes.
+"""How lesson 15's retriever is made and trained: books on shelves, described in sentences, moved as often as one likes.
 
 world = World("train", seed=0)
 model, history = taught(search_model(), batches(world), answer_loss)
 recall_and_answers(model, "test")
 
 Each name (a territory or a language, by Unicode's CLDR as the package `babel` ships it) has a book, and each book a
-shelf, drawn at random: nothing that is known of Manipur helps to find its book. A question and a passage of one name
-are worded apart, each by a template drawn at random, and share the name, written alike, and few other words.
+shelf, chosen at random: nothing that is known of Manipur helps to find its book. A question and a passage of one name
+are worded apart, each by a random template, and share the name, written alike, and few other words.
 """
 
 import hashlib
@@ -161,7 +161,7 @@ class World:
     def batch(
         self, n_passages: int | None = BATCH, n_questions: int = BATCH, spell: Callable[[str], str] = str
     ) -> Batch:
-        """A memory of so many of its books, drawn, or of all where None, in the order of names; questions on some.
+        """A memory of so many of its books, sampled, or of all where None, in the order of names; questions on some.
 
         spell: how a question writes a name: as it is, or `misspelt`.
         """
@@ -193,7 +193,7 @@ def search_model(language: str = "en") -> LearnedSearch:
 
 
 def answer_loss(model: LearnedSearch, batch: Batch, k: int | None = None, index=None, cut: bool = False) -> Tensor:
-    """-log p(answer | question), the mean over the questions: all that the search is ever told.
+    """-log p(answer | question), the mean over the questions: all the supervision that there is.
 
     k and index: as the model takes them; index may be a `KeptIndex`. cut: no gradient reaches the retriever.
     """
@@ -203,7 +203,7 @@ def answer_loss(model: LearnedSearch, batch: Batch, k: int | None = None, index=
 
 
 def pair_loss(model: LearnedSearch, batch: Batch) -> Tensor:
-    """-log p(z | x) of the right passage, which somebody has labelled (Karpukhin et al., 2020, section 3.2)."""
+    """-log p(z | x) of the correct passage, which somebody has labelled (Karpukhin et al., 2020, section 3.2)."""
     return F.cross_entropy(model.retriever(batch.questions, batch.passages), batch.right)
 
 
@@ -232,7 +232,7 @@ def recall_and_answers(
     k: int | None = None,
     spell: Callable[[str], str] = str,
 ) -> tuple[float, float]:
-    """How often the right passage is first, and the answer right, in memories of so many of the world's names."""
+    """How often the correct passage is first, and the answer correct, in memories of so many of the world's names."""
     first = answered = total = 0
     for _ in range(times):
         n = min(n_passages, len(world.names))

@@ -1,4 +1,4 @@
-"""Lesson 17's models: readers of keys and values that differ in how their heads look, and readers of the plays.
+"""Lesson 17's models: readers of keys and values that differ in their attention, and readers of the plays.
 
 The readers of pairs have two blocks, 64 wide, and no positions: a question names its key. The readers of plays read
 characters, segment by segment, and are trained by lesson 01's `TruncatedBPTT`.
@@ -52,9 +52,9 @@ KINDS = {
 
 
 class KeyReader(nn.Module):
-    """Names the value of each key that is asked: x int64 (B, T, 2), a key and a value a place -> logits (B, T, V).
+    """Names the value of each key that is asked: x int64 (B, T, 2), a key and a value per position -> logits (B, T, V).
 
-    kind: one of `KINDS`. Global places, where it has some, are learned vectors that stand in front of the row.
+    kind: one of `KINDS`. Global tokens, where it has some, are learned vectors in front of the row.
     """
 
     def __init__(self, kind: str):
@@ -99,7 +99,7 @@ def key_reader(seed: int, kind: str, steps: int = KEY_STEPS, **how) -> KeyReader
 
 @torch.no_grad()
 def right_keys(model: KeyReader, n_pairs: int) -> float:
-    """The share of questions that are answered right in rows of so many pairs, the same for all models."""
+    """The share of questions that are answered correctly in rows of so many pairs, the same for all models."""
     x, y = key_values(ASKED_ROWS, n_pairs, HALF, SYMBOLS, torch.Generator().manual_seed(10_000))
     with reading(model):
         return (model(x).argmax(dim=-1) == y)[y > 0].float().mean().item()

@@ -38,19 +38,26 @@ def rare_languages_save_subwords():
     return saved, ">=", 0.6, cost.numbers("en", exponent=0.3) - cost.numbers("en", exponent=1.0), "<=", 0.5
 
 
-@finding("With no word in common, at least 70 % of the sentences find their counterpart in fake English", chance=GUESS)
+@finding(
+    "After 2,400 steps, with no word in common, at least 70 % of the sentences find their counterpart in fake English",
+    chance=GUESS,
+)
 def languages_align():
     return _twins(), ">=", 0.7
 
 
-@finding("Without common special tokens, at most half of the sentences do, in 4 of 5 runs", chance=GUESS, at_least=4)
+@finding(
+    "After 2,400 steps without common special tokens, at most half of the sentences do, in 4 of 5 runs",
+    chance=GUESS,
+    at_least=4,
+)
 def special_tokens_help():
     return recorded(multilingual_controls.marks_apart).numbers("twins"), "<=", 0.5, _twins(), ">=", 0.7
 
 
 @finding(
-    "Without a common word order hardly any sentence finds its counterpart: at most 12 % with shuffled and 6 % with "
-    "reversed words",
+    "After 2,400 steps without a common word order hardly any sentence finds its counterpart: at most 12 % with "
+    "shuffled and 6 % with reversed words",
     chance=GUESS,
 )
 def word_order_is_needed():
@@ -69,8 +76,8 @@ def probes_transfer():
 
 
 @finding(
-    "With position embeddings of its own for each language, at most 10 % of the sentences find their counterpart, and "
-    "the probe loses at least 15 points",
+    "After 2,400 steps with position embeddings of its own for each language, at most 10 % of the sentences find their "
+    "counterpart, and the probe loses at least 15 points",
     chance=0.5,
 )
 def shared_positions_are_needed():
@@ -79,8 +86,8 @@ def shared_positions_are_needed():
 
 
 @finding(
-    "1,000 translations bring at least 35 points more English sentences next to their French ones than none, and 40 "
-    "points more than shuffled ones",
+    "In 1,500 steps, 1,000 translations bring at least 35 points more English sentences next to their French ones "
+    "than none, and 40 points more than shuffled ones",
     chance=GUESS,
 )
 def translations_align():
@@ -103,7 +110,9 @@ def emoji_groups_do_not_transfer():
 
 
 @finding(
-    "At least half of the 100 most frequent words find their counterpart, and at most 35 % of all 500", chance=1 / 500
+    "After 2,400 steps at least half of the 100 most frequent words find their counterpart, and at most 35 % of all "
+    "500",
+    chance=1 / 500,
 )
 def frequent_words_align():
     whole = recorded(multilingual.no_word_shared)

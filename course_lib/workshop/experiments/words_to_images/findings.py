@@ -23,8 +23,8 @@ def painted_means_are_greyer():
 
 
 @finding(
-    "With a straight-through gradient, the codes preserve at least 15 points more letters than with an encoder that is "
-    "never trained",
+    "After 300 steps with a straight-through gradient, the codes preserve at least 15 points more letters than with an "
+    "encoder that is never trained",
     chance=NONE_RIGHT,
 )
 def straight_through_helps():
@@ -33,7 +33,8 @@ def straight_through_helps():
 
 
 @finding(
-    "The stored GPT draws new names correctly at least 15 points less often than training names", chance=NONE_RIGHT
+    "The stored GPT (800 steps) draws new names correctly at least 15 points less often than training names",
+    chance=NONE_RIGHT,
 )
 def new_names_are_harder():
     found = recorded(words_to_images_controls.marks_drawn)
@@ -41,8 +42,8 @@ def new_names_are_harder():
 
 
 @finding(
-    "A GPT that writes patches found by k-means draws the typeface of new names correctly at least 5 points more often"
-    " than one that writes learned codes",
+    "After 800 steps, a GPT that writes patches found by k-means draws the typeface of new names correctly at least "
+    "5 points more often than one that writes learned codes",
     chance=NONE_RIGHT,
 )
 def patches_keep_the_typeface():
@@ -51,21 +52,24 @@ def patches_keep_the_typeface():
 
 
 @finding(
-    "In drawings of new names, the letter is correct at least 25 points more often than the accent", chance=NONE_RIGHT
+    "After 800 steps, the letter of a new name is drawn correctly at least 25 points more often than its accent",
+    chance=NONE_RIGHT,
 )
 def letters_before_accents():
     return _drawn("test, 0.5", "letter") - _drawn("test, 0.5", "mark"), ">=", 0.25
 
 
 @finding(
-    "The drawing of eight that CLIP picks is correct at least 5 points more often than the first", chance=NONE_RIGHT
+    "After 800 steps, the drawing of eight that CLIP picks is correct at least 5 points more often than the first",
+    chance=NONE_RIGHT,
 )
 def clip_picks_better():
     return _drawn("best of eight", "CLIP") - _drawn("best of eight", "the first"), ">=", 0.05
 
 
 @finding(
-    "At least 30 % of the drawings of new names are correct, and at most 1 % have the codes of a training image",
+    "After 800 steps, at least 30 % of the drawings of new names are correct, and at most 1 % have the codes of a "
+    "training image",
     chance=NONE_RIGHT,
 )
 def drawings_are_not_copies():
