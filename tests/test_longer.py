@@ -191,38 +191,6 @@ def test_readers_have_the_same_sizes():
     assert count("full") - count("buckets, 1 round") == 2 * (recipe.WIDTH + 1) * recipe.WIDTH  # one vector, not two
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        (lambda: recipe.KeyReader("everything"), KeyError),
-        (lambda: recipe.KeyReader(""), KeyError),
-        (lambda: recipe.KeyReader(None), KeyError),
-        (lambda: recipe.KeyReader("full")(torch.full((1, 4, 2), recipe.SYMBOLS + 1)), IndexError),
-        (lambda: recipe.KeyReader("full")(torch.full((1, 4, 2), -1)), IndexError),
-        (lambda: recipe.KeyReader("full")(torch.full((1, 4, 2), math.nan)), RuntimeError),
-        (lambda: recipe.KeyReader("full")(torch.zeros(1, 0, 2, dtype=torch.long)), ValueError),
-        (lambda: recipe.right_keys(Answers(64), 0), ValueError),
-        (lambda: recipe.right_keys(Answers(64), recipe.HALF + 1), ValueError),
-        (lambda: recipe.key_reader(0, "full", steps=-1), ValueError),
-        (lambda: recipe.untrained_reader(0, memory=-1), ValueError),
-        (lambda: recipe.untrained_reader(0, window=0), ValueError),
-        (lambda: recipe.untrained_reader(0)(torch.zeros(1, 0, dtype=torch.long)), ValueError),
-        (lambda: recipe.untrained_reader(0)(torch.full((1, 4), 1_000)), ValueError),
-        (lambda: recipe.untrained_reader(0)(torch.zeros(1, 4)), TypeError),
-        (lambda: recipe.play_reader(0, 1, rate=-1.0), ValueError),
-        (lambda: recipe.play_reader(0, 1, loss=None), TypeError),
-        (lambda: next(recipe.play_batches(0, 0)), ZeroDivisionError),
-        (lambda: next(recipe.play_batches(0, 10_000)), ValueError),  # no stream is left
-        (lambda: recipe.characters("exam"), KeyError),
-        (lambda: recipe.tokenizer().encode(None), TypeError),
-        (lambda: recipe.key_reader(0, "full", steps=1, lr=1.0), TypeError),  # one rate for all
-    ],
-)  # fmt: skip
-def test_bad_input_stops(small, wrong, error):
-    with pytest.raises(error):
-        wrong()
-
-
 # --- pairs of a key and a value: what is asked
 
 

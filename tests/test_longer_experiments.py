@@ -675,29 +675,6 @@ def test_every_experiment_is_listed(module):
         assert {one["kind"] for one in every["in_the_row"].variants} <= {*recipe.KINDS}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        (lambda: experiments.keys(0, kind="nobody"), KeyError),
-        (lambda: needles.with_needle(torch.Generator(), 100_000, 0.5), RuntimeError),  # the plays are shorter
-        (lambda: experiments.memory(0, trained=""), KeyError),
-        (lambda: controls.with_memory(0, how=None), KeyError),
-        (lambda: controls.in_the_row(0, kind="nobody"), KeyError),
-        (lambda: experiments.bits_each(reader(), 10_000), RuntimeError),  # one character more than is foretold
-        (lambda: experiments.bits_each(reader(), 0), ValueError),
-        (lambda: experiments.bits_each(reader(relative=False), 128), ValueError),
-        (lambda: experiments.reading_as(reader(), 0, window=0), ValueError),
-        (lambda: experiments.reading_as(reader(), -1), ValueError),
-        (lambda: experiments.reversible(0, True, n_layers=0), ValueError),
-        (lambda: experiments.in_turns({"a": lambda: None}, 0), IndexError),
-        (lambda: experiments.step(nn.Linear(1, 1), lambda: torch.tensor(math.nan)), RuntimeError),
-    ],
-)
-def test_bad_input_stops(tiny, wrong, error):
-    with pytest.raises(error):
-        wrong()
-
-
 def test_a_segment_too_long_for_its_places_is_refused_in_words(tiny):
     """bits_each: 64 places were learned, and a segment of 128 says so instead of PyTorch's own error."""
     with pytest.raises(ValueError, match="up to 64 learned places; got 128 tokens"):

@@ -369,20 +369,3 @@ def test_pace_gives_plain_numbers(monkeypatch, patch, hidden):
     assert json.loads(json.dumps(found)) == found and set(found) == {"left out", "as a token", "with names"}
     assert all(0 < seconds < 5 for seconds in found.values())
     assert {"patch": patch, "hidden": hidden} in experiments.pace.variants
-
-
-@pytest.mark.parametrize(
-    "wrong, error",
-    [
-        (lambda: experiments.in_disorder(torch.zeros(2, 1, 30, 30), torch.Generator()), ValueError),
-        (lambda: experiments.with_names(recipe.vit(0, patch=4), 0, 100), RuntimeError),  # weights of another size
-        (lambda: experiments.with_names(recipe.vit(0), 0, 77), KeyError),  # nobody said how many steps
-        (lambda: experiments.states(recipe.vit(0), torch.zeros(0, 1, 32, 32)), (ValueError, RuntimeError)),
-        (lambda: experiments.seen_alone(torch.zeros(1, 1, 32, 32), torch.tensor([[N]])), (IndexError, RuntimeError)),
-        (lambda: experiments.error_of(recipe.painter(0), 1.5), ValueError),
-        (lambda: experiments.few(20, "seed"), (TypeError, RuntimeError)),
-    ],
-)
-def test_bad_input_stops(wrong, error):
-    with pytest.raises(error):
-        wrong()

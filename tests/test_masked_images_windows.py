@@ -200,27 +200,3 @@ def test_cost_gives_plain_numbers():
     assert json.loads(json.dumps(found)) == found
     assert [one["pixels"] for one in windows.cost.variants] == list(windows.SIZES)
     assert all(pixels // windows.PATCH % windows.WINDOW == 0 for pixels in windows.SIZES)  # windows fill each grid
-
-
-@pytest.mark.parametrize(
-    "wrong, error",
-    [
-        (lambda: windows.painter("two windows", 0, 1), KeyError),
-        (lambda: windows.cost(0, pixels=20), ValueError),  # five places are no windows of four
-        (
-            lambda: a_painter("windows")(torch.zeros(1, 1, 28, 28).double(), torch.tensor([[0]])),
-            (RuntimeError, ValueError),
-        ),
-        (
-            lambda: a_painter("windows")(torch.zeros(1, 1, 32, 32).long(), torch.tensor([[0]])),
-            (RuntimeError, TypeError),
-        ),
-        (
-            lambda: a_painter("windows")(torch.zeros(1, 1, 32, 32).double(), torch.tensor([[N]])),
-            (RuntimeError, ValueError),
-        ),
-    ],
-)
-def test_bad_input_stops(wrong, error):
-    with pytest.raises(error):
-        wrong()

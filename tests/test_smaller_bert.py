@@ -263,21 +263,6 @@ def test_of_a_word_alone_nothing_is_asked(small, row):
     assert (labels == IGNORED).all() and mask.all() and ids.shape[1] == len(row.words) + 2
 
 
-@pytest.mark.parametrize(
-    ("some", "error"),
-    [
-        ([], ValueError),
-        ([Row(["sir", "come"], ["…", ""])], ValueError),
-        ([Row(["sir", 3], ["", ""])], TypeError),
-        ([Row(["a", "sir", "come"], [""])], ValueError),  # fewer marks than words
-        ([None], AttributeError),
-    ],
-)
-def test_what_is_no_speech_stops(small, some, error):
-    with pytest.raises(error):
-        recipe.marked_batch(some)
-
-
 def test_speeches_are_asked_from_all_of_a_split(small, monkeypatch):
     """asked: drawn once, none twice, from beginning, middle and end; short ones first."""
     known = [Row([f"w{n}"] * (6 + n % 7), [""] * (6 + n % 7)) for n in range(2_000)]

@@ -672,18 +672,3 @@ def test_every_experiment_names_the_files_that_it_reads(module):
         assert one.cpus == ("default",) and all((ROOT / file).exists() for file in one.files)
         assert bool(one.files) == (one.name in asks), one.name
         assert all(one.variants.count(variant) == 1 for variant in one.variants)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        (lambda: experiments.taught_half(0, start="drawn", lesson="nobody"), KeyError),
-        (lambda: experiments.half(0, "its layers", (0, 4)), ValueError),
-        (lambda: experiments.half(0, "its layers", ()), ValueError),
-        (lambda: experiments.stack(0, n_layers=4, n_groups=3), ValueError),
-        (lambda: experiments.guesses(torch.zeros(3, dtype=torch.long), torch.ones(3) > 0, "stored"), IndexError),
-    ],
-)  # fmt: skip
-def test_bad_input_stops(tiny, wrong, error):
-    with pytest.raises(error):
-        wrong()

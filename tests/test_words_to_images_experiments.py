@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch.testing import assert_close
 
 from course_lib.data.letter_names import Named, name_of, named
-from course_lib.multimodal.vq_vae import VQVAE
 from course_lib.multimodal.words_then_codes import nats, row_of
 from course_lib.vision.patches import patchify
 from course_lib.workshop.experiments import Experiment
@@ -472,20 +470,3 @@ def test_every_experiment_names_the_files_that_it_reads():
         assert one.cpus == ("default",) and all((ROOT / file).exists() for file in one.files)
     for name in ("names_drawn", "rules", "no_face_told"):
         assert "data/checkpoints/letters_codes.safetensors" in getattr(experiments, name).files
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        (lambda: experiments.no_way_back(VQVAE(4, 3, 2, 2), torch.zeros(1, 1, 30, 30)), ValueError),
-        (lambda: experiments.quantised(0, way="no such way"), KeyError),
-        (lambda: experiments.copied(torch.zeros(3), torch.zeros(3)), TypeError),
-        (lambda: experiments.Painter()(F.one_hot(torch.tensor([[1, 2]]))), (RuntimeError, ValueError)),
-        (lambda: experiments.Painter()(recipe.word_ids(["small e"])[:, :4]), (RuntimeError, ValueError)),
-        (lambda: experiments.some_of("", 3), ValueError),
-    ],
-)
-def test_bad_input_stops(tiny, monkeypatch, wrong, error):
-    monkeypatch.setattr(experiments, "coded", lambda *_, **__: None)
-    with pytest.raises(error):
-        wrong()
