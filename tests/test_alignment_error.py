@@ -96,19 +96,17 @@ def test_every_target_word_has_one_link_and_it_moves_with_its_column(seed):
     assert high <= low and all(weights[j, i] >= 0.15 for i, j in low)
 
 
-@pytest.mark.parametrize(("weights", "threshold", "sentence"), [
-    (torch.ones(2, 3, 3), None, r"One sentence at a time: .* got shape \(2, 3, 3\)"),
-    (torch.ones(3), None, "One sentence at a time"),
-    (torch.tensor([[float("nan")]]), None, "finite and not negative"),
-    (torch.tensor([[float("inf")]]), None, "finite and not negative"),
-    (torch.tensor([[-1.0, 2.0]]), None, "the weights instead of the scores"),
-    (torch.ones(1, 1), 0.0, "threshold must be above 0 and at most 1"),
-    (torch.ones(1, 1), 1.5, "threshold must be"),
-    (torch.ones(1, 1), float("nan"), "threshold must be"),
-])  # fmt: skip
-def test_weights_that_are_none_are_refused(weights, threshold, sentence):
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        (torch.ones(2, 3, 3), r"One sentence at a time: .* got shape \(2, 3, 3\)"),
+        (torch.tensor([[float("nan")]]), "finite and not negative"),
+        (torch.tensor([[-1.0, 2.0]]), "the weights instead of the scores"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights, sentence):
     with pytest.raises(ValueError, match=sentence):
-        hard_alignment(weights, threshold)
+        hard_alignment(weights)
 
 
 def test_the_diagonal_by_eye():
@@ -117,8 +115,6 @@ def test_the_diagonal_by_eye():
     assert diagonal_guess(4, 2) == {(1, 0), (3, 1)}
     assert diagonal_guess(5, 1) == {(2, 0)}
     assert diagonal_guess(0, 3) == diagonal_guess(3, 0) == diagonal_guess(0, 0) == set()
-    with pytest.raises(ValueError, match="no less than 0 tokens; got lengths -1 and 2"):
-        diagonal_guess(-1, 2)
 
 
 @pytest.mark.parametrize("n_source", [1, 2, 7, 40])

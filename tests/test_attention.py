@@ -10,7 +10,6 @@ from torch.testing import assert_close
 
 from course_lib.attention.attention import (
     AdditiveAttention,
-    Attention,
     ConcatAttention,
     DotAttention,
     GeneralAttention,
@@ -165,16 +164,10 @@ def test_an_allowed_score_at_the_types_minimum_is_still_allowed(dtype):
 
 def test_vectors_of_whole_numbers_are_refused_in_words():
     x, ids = torch.randn(2, 3, 4), torch.ones(2, 3, 4, dtype=torch.long)
-    for three, name in (((ids, ids, ids), "q"), ((ids, x, x), "q"), ((x, x, ids), "v")):
-        with pytest.raises(
-            TypeError, match=f"attend computes with vectors of real numbers; got {name} of torch.int64: embed"
-        ):
-            attend(*three)
-    with pytest.raises(TypeError, match="DotAttention computes with vectors .* got keys of torch.int64"):
-        DotAttention(4, 4)(x, ids)
-    for mask in (None, ids > 0):
-        with pytest.raises(TypeError, match="A softmax computes with .* got scores of torch.int64"):
-            masked_softmax(ids, mask)
+    with pytest.raises(TypeError, match="attend computes with .* got v of torch.int64: embed"):
+        attend(x, x, ids)
+    with pytest.raises(TypeError, match="A softmax computes with .* got scores of torch.int64"):
+        masked_softmax(ids)
 
 
 @pytest.mark.slow
@@ -423,76 +416,39 @@ def test_self_attention_in_half_precision(dtype):
 def test_bad_input_is_refused_in_words():
     x = torch.zeros(2, 3, 4)
     for mask, error, words in [
-        (torch.ones(2, 3, 3), TypeError, "boolean.*ids != padding"),
-        (torch.ones(2, 3, 3, dtype=torch.long), TypeError, "boolean"),
-        (torch.ones(2, 3, 4, dtype=torch.bool), ValueError, r"\(2, 3, 3\); got \(2, 3, 4\)"),
-        (torch.ones(5, 2, 3, 3, dtype=torch.bool), ValueError, r"got \(5, 2, 3, 3\)"),
+        (torch.ones(2, 3, 3), TypeError, "of bool.*ids != padding"),
+        (torch.ones(5, 2, 3, 3, dtype=torch.bool), ValueError, r"\(2, 3, 3\); got \(5, 2, 3, 3\)"),
     ]:
         with pytest.raises(error, match=words):
             attend(x, x, x, mask)
     for bias, error, words in [
         (torch.ones(3, 3, dtype=torch.bool), TypeError, "added to a score; got torch.bool: did you mean mask"),
-        (torch.ones(3, 3, dtype=torch.long), TypeError, "added to a score; got torch.int64"),
-        (torch.ones(2, 3, 4), ValueError, r"bias must fit .* = \(2, 3, 3\); got \(2, 3, 4\)"),
         (torch.ones(5, 2, 3, 3), ValueError, r"bias must fit .* got \(5, 2, 3, 3\)"),
     ]:
         with pytest.raises(error, match=words):
             attend(x, x, x, bias=bias)
-    with pytest.raises(
-        ValueError, match=r"q \(..., queries, d\), k \(..., keys, d\) and v \(..., keys, any width\); .*\(2, 3, 5\)"
-    ):
+    with pytest.raises(ValueError, match=r"q \(..., queries, d\), k .* \(..., keys, any width\); .*\(2, 3, 5\)"):
         attend(x, torch.zeros(2, 3, 5), x)
-    with pytest.raises(ValueError, match="needs q"):
-        attend(x, x, torch.zeros(2, 4, 4))
-    with pytest.raises(ValueError, match="needs q"):
-        attend(torch.zeros(4), x, x)
-    for lengths in (torch.tensor([4]), torch.tensor([-1]), torch.tensor([1.0]), torch.tensor([[1]])):
-        with pytest.raises(ValueError, match="from 0 to 3 for each"):
-            padding_mask(lengths, 3)
+    with pytest.raises(ValueError, match="from 0 to 3 for each"):
+        padding_mask(torch.tensor([4]), 3)
 
 
-def test_bad_sizes_and_shapes_are_refused_in_words():
-    with pytest.raises(ValueError, match="Use GeneralAttention"):
-        DotAttention(3, 4)
-    with pytest.raises(ValueError, match="1 or more; got d_query=0"):
-        AdditiveAttention(0, 4)
-    with pytest.raises(NotImplementedError, match="one of the four"):
-        Attention(3, 3)(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3))
+def test_bad_shapes_are_refused_in_words():
     module, query, keys = GeneralAttention(3, 4), torch.zeros(2, 5, 3), torch.zeros(2, 6, 4)
-    for q, k, v in [
-        (query[0], keys, keys),
-        (query, keys[:1], keys),
-        (query, keys, keys[:, :3]),
-        (query, query, keys),
-        (keys, keys, keys),
-        (query[:1], keys, keys),
-    ]:
+    for q, k, v in [(query[0], keys, keys), (query, keys, keys[:, :3]), (keys, keys, keys), (query[:1], keys, keys)]:
         with pytest.raises(ValueError, match=r"query \(batch, queries, 3\), keys \(batch, keys, 4\)"):
             module(q, k, v)
-    for shape in [(2, 5), (6,), (1, 6), (2, 6, 5), (2, 1, 6)]:
+    for shape in [(2, 5), (2, 6, 5)]:
         with pytest.raises(ValueError, match=r"\(batch, keys\) = \(2, 6\) or \(batch, queries, keys\) = \(2, 5, 6\)"):
             module(query, keys, keys, torch.ones(shape, dtype=torch.bool))
-    with pytest.raises(TypeError, match="boolean"):
-        module(query, keys, keys, torch.ones(2, 6))
 
 
 def test_bad_input_to_self_attention_is_refused_in_words():
     layer, x = SelfAttention(4), torch.zeros(2, 3, 4)
-    for sizes in ((0,), (4, 0)):
-        with pytest.raises(ValueError, match="SelfAttention sizes must be 1 or more"):
-            SelfAttention(*sizes)
-    with pytest.raises(TypeError, match="SelfAttention computes with .* got x of torch.int64: embed"):
-        layer(x.long())
-    for wrong in (x[0], x[..., :3], x[None]):
-        with pytest.raises(ValueError, match=r"x \(batch, time, 4\); got"):
-            layer(wrong)
-    for shape in [(3, 3), (3,), (1, 3), (3, 3, 3), (2, 1, 3), (1, 2, 3, 3)]:
+    with pytest.raises(ValueError, match=r"x \(batch, time, 4\); got"):
+        layer(x[0])
+    for shape in [(3, 3), (1, 3), (2, 1, 3)]:
         with pytest.raises(ValueError, match=r"\(2, 3\), or .* \(2, 3, 3\), as causal_mask\(T\)\[None\] is; got"):
             layer(x, torch.ones(shape, dtype=torch.bool))
-    for shape in [(2, 3, 3), (3,), (2, 3), (1, 1, 3, 3)]:
-        with pytest.raises(ValueError, match=r"One head needs a bias \(time, time\) = \(3, 3\); got"):
-            layer(x, bias=torch.zeros(shape))
-    with pytest.raises(TypeError, match="boolean"):
-        layer(x, torch.ones(2, 3))
     with pytest.raises(TypeError, match="did you mean mask"):
         layer(x, bias=causal_mask(3))

@@ -175,11 +175,3 @@ def test_what_a_set_answers():
     found = found_by(logits, torch.rand(1, 2, 4))
     assert found.labels.tolist() == [[1, 0]]
     assert torch.equal(found.scores[0, 0], logits[0, 0].softmax(-1)[1])
-
-
-def test_bad_input_is_refused_in_words():
-    found, labels, truth = drawn(0)
-    with pytest.raises(ValueError, match="right_ones needs"):
-        right_ones(found, labels, truth[:, :2])
-    with pytest.raises(TypeError, match="labels"):
-        right_ones(found, labels.float(), truth)

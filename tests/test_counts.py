@@ -39,17 +39,9 @@ def test_longer_runs_pay_where_the_text_repeats_itself():
     assert bits[0] == pytest.approx(math.log2(7), abs=1e-3) and bits[2] < bits[1] < 0.6
 
 
-@pytest.mark.parametrize(
-    ("train", "test", "sizes", "said"),
-    [
-        (torch.ones(9), torch.ones(9).long(), (5, 2), "token ids"),
-        (torch.ones(9).long(), torch.ones(1).long(), (5, 2), "at least 2 ids"),
-        (torch.ones(3, 3).long(), torch.ones(9).long(), (5, 2), "one row"),
-        (torch.ones(9).long(), torch.full((9,), 5), (5, 2), "from 0 to 4"),
-        (torch.ones(99).long(), torch.ones(99).long(), (50_000, 5), "tell apart"),
-        (torch.ones(9).long(), torch.ones(9).long(), (5, 0), "1 or more"),
-    ],
-)
-def test_what_cannot_be_counted_is_refused_in_words(train, test, sizes, said):
-    with pytest.raises((TypeError, ValueError), match=said):
-        count_bits(train, test, *sizes)
+def test_what_cannot_be_counted_is_refused_in_words():
+    text = torch.ones(9).long()
+    with pytest.raises(ValueError, match="from 0 to 4"):
+        count_bits(text, 5 * text, 5, 2)
+    with pytest.raises(ValueError, match="tell apart"):
+        count_bits(text, text, 50_000, 5)

@@ -295,26 +295,12 @@ def test_bad_input_is_refused_in_words(search):
     for changed, words in [
         ({"start": torch.zeros(0).long()}, "at least one"),
         ({"start": torch.zeros(2, 1).long()}, r"\(sentences,\)"),
-        ({"start": torch.zeros(2)}, "float32"),
         ({"max_len": 0}, "max_len must be a whole number, 1 or more; got 0"),
-        ({"end": 4}, "from 0 to 3; got 4"),
-        ({"end": -1}, "from 0 to 3"),
     ]:
         with pytest.raises(ValueError, match=words):
             search(**{**model, "max_len": 5, **changed})
-    for scores, words in [
-        (torch.zeros(2, 1, 4), r"\(2, vocabulary\)"),
-        (torch.full((2, 4), math.nan), "NaN"),
-        (torch.zeros(3, 4), r"\(2, vocabulary\); got \(3, 4\)"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            search(lambda tokens, state, scores=scores: (scores, state), None, torch.zeros(2).long(), END, 5)
-    for width in (0, 2.5, np.float64(2)):
-        with pytest.raises(ValueError, match=f"width must be a whole number, 1 or more; got {width}"):
-            beam_search(**model, max_len=5, width=width)
-    for penalty in (-0.1, math.nan, math.inf):
-        with pytest.raises(ValueError, match="length_penalty must be 0 or more"):
-            beam_search(**model, max_len=5, length_penalty=penalty)
+    with pytest.raises(ValueError, match="NaN"):
+        search(lambda tokens, state: (torch.full((2, 4), math.nan), state), None, torch.zeros(2).long(), END, 5)
 
 
 def test_translate_is_the_search_over_the_tokenizers_ids():
@@ -333,12 +319,7 @@ def test_translate_is_the_search_over_the_tokenizers_ids():
         assert found == alone  # neighbours and their padding do not matter
     with pytest.raises(ValueError, match="no sentence"):
         translate(model, read, write, [])
-    with pytest.raises(ValueError, match="max_len"):
-        translate(model, read, write, ["a"], max_len=0)
 
 
 def test_exact_match_counts_whole_sentences():
     assert exact_match([["a"], ["a", "b"], [], ["b", "a"]], [["a"], ["a"], [], ["a", "b"]]) == 0.5
-    for found, wanted in (([], []), ([["a"]], [])):
-        with pytest.raises(ValueError, match="reference"):
-            exact_match(found, wanted)

@@ -102,20 +102,3 @@ def test_lists_that_hold_too_few_leave_places_empty():
     places, scores = index.search(torch.tensor([[0.0, 2]]), 2)
     assert places.tolist() == [[0, -1]] and scores[0, 1] == -torch.inf
     assert_close(scores[0, 0], torch.tensor(2.0))
-
-
-def test_bad_input_is_refused_in_words():
-    vectors = drawn(5, 2)
-    for wrong in ((6, 1), (2, -1)):
-        with pytest.raises(ValueError, match="1 to 5 clusters of 5 vectors"):
-            k_means(vectors, *wrong)
-    with pytest.raises(ValueError, match="n_clusters=0"):
-        k_means(vectors, 0)
-    with pytest.raises(ValueError, match="NaN"):
-        k_means(vectors.log(), 2)
-    index = Clusters(vectors, 2, generator=seeded())
-    for k, probes in ((0, 1), (6, 1), (1, 0), (1, 3)):
-        with pytest.raises(ValueError, match=f"got k={k}, probes={probes}"):
-            index.search(vectors, k, probes)
-    with pytest.raises(ValueError, match="Clusters.search"):
-        index.search(drawn(2, 3))

@@ -86,16 +86,8 @@ def test_a_teacher_that_fails_stays_as_it_is():
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        (
-            lambda x, y: hard_distillation(x, y, x[:, :2]),
-            "logits .batch, classes., teacher_logits .batch, classes. and labels .batch.,.*got .6, 4., .6, 2.",
-        ),
         (lambda x, y: hard_distillation(x, y[:3], x), "labels .batch., not empty; got .6, 4., .6, 4. and .3,."),
-        (lambda x, y: hard_distillation(x[:0], y[:0], x[:0]), "not empty; got .0, 4."),
         (lambda x, y: hard_distillation(x, y.double(), x), "labels .batch. of whole numbers; got torch.float64"),
-        (lambda x, y: hard_distillation(x, torch.where(y == 2, -100, y), x), "from 0 to 3; got -100 ... 3: leave out"),
-        (lambda x, y: hard_distillation(x, torch.full_like(y, -100), x), "from 0 to 3; got -100 ... -100"),
-        (lambda x, y: hard_distillation(x, y + 1, x), "from 0 to 3; got 1 ... 4"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, words):

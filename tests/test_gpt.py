@@ -250,21 +250,11 @@ def test_hugging_face_counts_gpt_1_alike():
     "wrong, error, words",
     [
         (lambda m: m(torch.zeros(2, 10).long()), ValueError, "10 tokens long.*reads 9.*generate"),
-        (lambda m: m(torch.zeros(2, 0).long()), ValueError, "not empty"),
-        (lambda m: m(torch.zeros(2, 3)), TypeError, "encode the text first"),
         (lambda m: m(torch.tensor([[11]])), ValueError, "ids from 0 to 10"),
-        (lambda m: m(torch.zeros(2, 3).long(), torch.ones(2, 3)), TypeError, "must be a tensor of bool"),
-        (lambda m: m(torch.zeros(2, 3).long(), torch.ones(2, 4) > 0), ValueError, r"time\) = .2, 3.*got .2, 4."),
         (lambda m: m(torch.zeros(1, 2).long(), torch.tensor([[True, False]])), ValueError, "stand on the left"),
-        (lambda m: m(torch.zeros(1, 2).long(), cache=[]), ValueError, "a list of 2 dicts, one a block; got 0"),
         (lambda m: GPT.from_hf(nn.Linear(2, 2)), TypeError, "copies a transformers.GPT2LMHeadModel; got Linear"),
         (lambda m: replace(m.config, n_heads=5), ValueError, "multiple of n_heads; got d_model=12, n_heads=5"),
-        (lambda m: replace(m.config, n_layers=0), ValueError, "1 or more"),
-        (lambda m: replace(m.config, d_ff=0), ValueError, "1 or more"),
-        (lambda m: replace(m.config, d_model=12.0), ValueError, "d_model must be a whole number; got 12.0"),
-        (lambda m: replace(m.config, dropout=1.0), ValueError, "from 0 to below 1"),
         (lambda m: replace(m.config, activation="gelu_new"), ValueError, "one of gelu_tanh, gelu, .*got 'gelu_new'"),
-        (lambda m: replace(m.config, eps=-1.0), ValueError, "eps is added"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, error, words):

@@ -147,14 +147,9 @@ def test_a_copy_is_a_copy_and_keeps_dropout_and_mode():
     ("head", "make", "error", "words"),
     [
         (LeanBert, lambda: nn.Linear(2, 2), TypeError, "AlbertModel or ElectraModel or DistilBertModel; got Linear"),
-        (LeanBert, lambda: of_hf("AlbertForMaskedLM"), TypeError, "got AlbertForMaskedLM"),
-        (LeanBert, lambda: "albert", TypeError, "got str"),
-        (LeanWords, lambda: of_hf("ElectraModel"), TypeError, "AlbertForMaskedLM or ElectraForMaskedLM; got ElectraM"),
-        (LeanWords, lambda: of_hf("DistilBertForMaskedLM"), TypeError, "got DistilBertForMaskedLM"),
         (LeanBert, lambda: of_hf("AlbertModel", inner_group_num=2), ValueError, "several blocks in a group"),
         (LeanBert, lambda: of_hf("AlbertModel", embedding_size=12, hidden_size=12), ValueError, "as wide"),
         (LeanBert, lambda: of_hf("AlbertModel", hidden_act="mish"), ValueError, "the activations gelu.*got 'mish'"),
-        (LeanBert, lambda: of_hf("DistilBertModel", activation="mish"), ValueError, "got 'mish'"),
         (LeanBert, lambda: of_hf("DistilBertModel", sinusoidal_pos_embds=True), ValueError, "sinusoidal_pos_embds"),
         (LeanBert, lambda: of_hf("ElectraModel", is_decoder=True), ValueError, "nothing like is_decoder"),
         (LeanWords, lambda: of_hf("ElectraForMaskedLM", hidden_act="relu"), ValueError, "its blocks relu"),
@@ -162,7 +157,7 @@ def test_a_copy_is_a_copy_and_keeps_dropout_and_mode():
         (LeanWords, lambda: of_hf("AlbertForMaskedLM", tie_word_embeddings=False), ValueError, "read-out of its own"),
         (LeanBert, lambda: of_hf("AlbertModel", num_hidden_layers=4, num_hidden_groups=3), ValueError, "multiple of n"),
     ],
-)  # fmt: skip
+)
 def test_what_ours_does_not_compute_is_refused(head, make, error, words):
     with pytest.raises(error, match=words):
         head.from_hf(make())
@@ -439,38 +434,17 @@ def test_the_published_sizes_are_hugging_faces_defaults():
     ("wrong", "error", "words"),
     [
         (lambda m: m(torch.zeros(2, 10).long()), ValueError, "10 tokens long.*built for 9: cut it.*max_len=9"),
-        (lambda m: lean(**ROTARY)(torch.zeros(2, 10).long()), ValueError, "10 tokens long.*built for 9: cut it"),
-        (lambda m: m(torch.zeros(2, 0).long()), ValueError, "not empty"),
-        (lambda m: m(torch.zeros(0, 3).long()), ValueError, "not empty"),
-        (lambda m: m(torch.zeros(3).long()), ValueError, "ids must be token ids"),
-        (lambda m: m(torch.zeros(2, 3)), TypeError, "encode the text first"),
-        (lambda m: m(torch.full((2, 3), torch.nan)), TypeError, "encode the text first"),
         (lambda m: m(torch.tensor([[11]])), ValueError, "ids from 0 to 10"),
-        (lambda m: m(torch.tensor([[-1]])), ValueError, "ids from 0 to 10"),
-        (lambda m: m("to be"), ValueError, "must be token ids"),
         (lambda m: m(torch.zeros(2, 3).long(), torch.full((2, 3), 2)), ValueError, "segments must hold ids from 0"),
-        (lambda m: m(torch.zeros(2, 3).long(), torch.zeros(2, 2).long()), ValueError, "segments .batch, time.; got"),
-        (lambda m: m(torch.zeros(2, 3).long(), torch.zeros(2, 3)), TypeError, "segments must be token ids"),
-        (lambda m: m(torch.zeros(2, 3).long(), None, torch.ones(2, 3)), TypeError, "mask .batch, time. of bool"),
-        (lambda m: m(torch.zeros(2, 3).long(), None, torch.ones(2, 4) > 0), ValueError, "mask .batch, time.; got"),
         (
             lambda m: lean(n_segments=0)(torch.zeros(2, 3).long(), torch.zeros(2, 3).long()),
             ValueError,
             "has no segments .n_segments=0.: hand over ids and mask",
         ),
-        (lambda m: lean(pooler=False).pool(torch.zeros(2, 3, 12)), ValueError, "has no pooler: read the state at"),
         (lambda m: replace(m.config, n_groups=3), ValueError, "n_layers, 4, must be a multiple of n_groups, 3"),
-        (lambda m: replace(m.config, n_groups=8), ValueError, "multiple of n_groups, 8"),
-        (lambda m: replace(m.config, n_groups=0), ValueError, "LeanBertConfig sizes must be 1 or more.*n_groups=0"),
-        (lambda m: replace(m.config, d_embedding=0), ValueError, "LeanBertConfig sizes must be 1 or more; got d_emb"),
-        (lambda m: replace(m.config, n_layers=4.0), ValueError, "n_layers must be a whole number; got 4.0"),
-        (lambda m: replace(m.config, n_segments=-1), ValueError, "n_segments must be a whole number, 0 or more; go"),
-        (lambda m: replace(m.config, n_segments=1.0), ValueError, "n_segments must be a whole number, 0 or more"),
-        (lambda m: replace(m.config, n_heads=5), ValueError, "multiple of n_heads; got d_model=12, n_heads=5"),
         (lambda m: replace(m.config, activation="gelu_new"), ValueError, "one of gelu_tanh, gelu"),
-        (lambda m: replace(m.config, dropout=1), ValueError, "from 0 to below 1"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused_in_words(wrong, error, words):
     with pytest.raises(error, match=words):
         wrong(lean())

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
@@ -151,5 +150,3 @@ def test_where_biases_start():
     assert 1 <= memory.min() < 5 and 90 < memory.max() <= 99
     assert_close(b[:500], -b[500:1000])
     assert chrono_(GRU(3, 4), 2).weights()[2].abs().max() == 0
-    with pytest.raises(ValueError, match="2 steps or more"):
-        chrono_(LSTM(3, 4), 1)

@@ -67,24 +67,12 @@ def test_it_learns_to_paint_what_it_does_not_see():
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        (lambda m, x: draw_seen(0, 4, 0.5), "needs one image, two patches"),
-        (lambda m, x: draw_seen(2, 1, 0.5), "two patches"),
-        (lambda m, x: draw_seen(2, 4, 1.5), "from 0 to 1; got 2, 4 and 1.5"),
-        (
-            lambda m, x: m(x, torch.zeros(3, 3).long()),
-            "patches .batch, number, width. and seen .batch, n., not empty; got .2, 16, 12. and .3, 3.",
-        ),
         (
             lambda m, x: m(x, torch.arange(16).expand(2, -1)),
             "Of 16 patches one at least must be hidden; got .* .2, 16.",
         ),
-        (lambda m, x: m.loss(x, torch.arange(17).expand(2, -1)), "1 to 16 of its 16"),
-        (lambda m, x: m(x, torch.full((2, 1), 16)), "patches from 0 to 15; got 16 ... 16"),
         (lambda m, x: m.loss(x, torch.tensor([[0, 4], [7, 7]])), "each patch once; image 1 has one of them twice"),
-        (lambda m, x: m(x, torch.tensor([[3, 9, 3], [0, 1, 2]])), "each patch once; image 0 has"),
         (lambda m, x: m.loss(x[:, :, :4], torch.zeros(2, 1).long()), "images of 8 x 8, and these are 4 x 8"),
-        (lambda m, x: MaskedAutoencoder(m.vit, d_decoder=0), "1 or more"),
-        (lambda m, x: m(x, draw_seen(2, 16, 0.5).to("meta")), "seen is on meta, the patches on cpu: move one of them"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, words):

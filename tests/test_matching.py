@@ -118,14 +118,8 @@ def test_bad_input_is_refused_in_words():
             way(torch.zeros(2, 3))
     with pytest.raises(ValueError, match="must be finite"):
         match(torch.full((1, 2, 2), torch.nan), torch.ones(1, 2, dtype=torch.bool))
-    with pytest.raises(TypeError, match="real"):
-        match(torch.zeros(1, 2, 2), torch.ones(1, 2))
     for wrong in (4, -2):
         labels = torch.tensor([[0, wrong]])
         with pytest.raises(ValueError, match="Labels are classes from 0 to 2, or -1 for padding; got"):
             match_costs(torch.zeros(1, 2, 4), torch.zeros(1, 2, 4), labels, torch.zeros(1, 2, 4))
-        with pytest.raises(ValueError, match='"No object", class 3, is asked of queries'):
-            check_labels(labels, 3)
     check_labels(torch.tensor([[-1, 2]]), 3)
-    with pytest.raises(ValueError, match="match_costs needs"):
-        match_costs(torch.zeros(1, 2, 4), torch.zeros(1, 3, 4), torch.zeros(1, 2).long(), torch.zeros(1, 2, 4))

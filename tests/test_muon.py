@@ -186,27 +186,7 @@ def test_a_step_reads_no_number():
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: orthogonalise(torch.ones(3)), ValueError, r"needs matrix \(..., m, n\), not empty; got \(3,\)"),
-        (lambda: orthogonalise(torch.ones(0, 3)), ValueError, r"not empty; got \(0, 3\)"),
-        (lambda: orthogonalise(torch.ones(2, 2).long()), TypeError, "real numbers; got matrix of torch.int64"),
-        (lambda: orthogonalise(torch.ones(2, 2), rounds=-1), ValueError, "rounds=-1"),
-        (lambda: split(nn.Linear(2, 2)), ValueError, "this one has none: write the groups"),
-        (lambda: Muon(split(toy()), lr=-1), ValueError, "0 or more; got lr=-1"),
-        (lambda: Muon(split(toy()), lr=float("nan")), ValueError, "0 or more; got lr=nan"),
-        (lambda: Muon(split(toy()), lr=float("inf")), ValueError, "0 or more; got lr=inf"),
-        (
-            lambda: Muon([{**group, "lr": float("nan")} for group in split(toy())]),
-            ValueError,
-            "0 or more; got lr=nan",
-        ),
-        (lambda: Muon([{**split(toy())[0], "weight_decay": -1}]), ValueError, "0 or more; got weight_decay=-1"),
-        (lambda: Muon([{**split(toy())[0], "momentum": 1.5}]), ValueError, "weigh the past: .* got 1.5"),
-        (lambda: Muon([{**split(toy())[1], "betas": (-0.1, 0.9)}]), ValueError, "weigh the past: .* got -0.1"),
-        (lambda: Muon(split(toy())[:1]).add_param_group({"params": [], "lr": -2}), ValueError, "got lr=-2"),
-        (lambda: Muon(toy().parameters()), TypeError, r"Muon\(split\(model\)\), .* got a list of Parameter"),
         (lambda: Muon(list(toy().named_parameters())), TypeError, "got a list of tuple"),
-        (lambda: Muon(split(toy()), momentum=1.0), ValueError, "weigh the past: .* got 1.0"),
-        (lambda: Muon(split(toy()), betas=(0.9, 1.5)), ValueError, "weigh the past: .* got 1.5"),
         (
             lambda: Muon([{"params": toy().parameters(), "matrices": True}]),
             ValueError,

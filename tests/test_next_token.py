@@ -250,20 +250,9 @@ def test_sizes_of_a_gpt_that_do_not_fit_are_refused_in_words():
     "wrong, words",
     [
         (lambda: next(windows(a_text(8), 2, 8)), r"Windows of 8 tokens .* longer than that; got \(8,\)"),
-        (lambda: next(windows(a_text(0), 2, 1)), r"got \(0,\)"),
         (lambda: next(windows(a_text(8).view(2, 4), 2, 1)), r"\(N,\) longer than that; got \(2, 4\)"),
-        (lambda: next(windows(torch.tensor(3), 2, 1)), r"got \(\)"),
-        (lambda: next(windows(a_text(8), 0, 1)), "needs 1 window, a window 1 tokens or more; got 0 and 1"),
-        (lambda: next(windows(a_text(8), 1, 0)), "got 1 and 0"),
-        (lambda: next(windows(a_text(8), 1, -3)), "got 1 and -3"),
         (lambda: bits_per_token(a_gpt(), a_text(12)), r"Windows of 12 tokens .* got \(12,\)"),
-        (lambda: bits_per_token(a_gpt(), a_text(0)), r"got \(0,\)"),
-        (lambda: bits_per_token(a_gpt(), []), r"got \(0,\)"),
-        (lambda: bits_per_token(a_gpt(), a_text(1), 2), r"Windows of 2 tokens .* got \(1,\)"),
-        (lambda: bits_per_token(a_gpt(), a_text(30), 1), "a window 2 tokens or more; got 1 and 1"),
-        (lambda: bits_per_token(a_gpt(), a_text(30), 0), "a window 2 tokens or more; got 1 and 0"),
         (lambda: bits_per_token(a_gpt(), a_text(30), 13), "13 tokens long, and this model reads 12"),
-        (lambda: bits_per_token(a_gpt(), a_text(30).view(2, 15)), r"got \(2, 15\)"),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, words):

@@ -97,18 +97,13 @@ def test_tensors_and_arrays_are_pairs_too_and_the_source_may_be_reversed():
 
 
 def test_bad_targets_and_pairs_are_refused_in_words():
-    for target in (torch.ones(3, 1).long(), torch.ones(3).long()):
-        with pytest.raises(ValueError, match="with start and end; got"):
-            shift(target)
     for target in (torch.zeros(2, 3).long(), torch.ones(2, 4).long(), torch.ones(6).long()):
         with pytest.raises(ValueError, match="masked_loss needs logits"):
             masked_loss(torch.zeros(2, 3, 5), target)
-    for pairs, size, words in [
-        ([], 4, "got 0 and 4"),
-        ([([4], [4])], 0, "got 1 and 0"),
-        ([([4], [4]), ([4], [START, 4, END])], 4, "without start and end"),
-        ([([4], [4, PADDING])], 4, "without padding"),
-        ([([4, PADDING], [4])], 4, "padding"),
+    for pairs, words in [
+        ([], "no pair"),
+        ([([4], [4]), ([4], [START, 4, END])], "without start and end"),
+        ([([4, PADDING], [4])], "padding"),
     ]:
         with pytest.raises(ValueError, match=words):
-            batches(pairs, size, 0)  # at once, not when the first batch is drawn
+            batches(pairs, 4, 0)  # at once, not when the first batch is drawn

@@ -73,22 +73,10 @@ def test_what_is_seen_is_taken_from_each_image():
     found = only_seen(patches, seen)
     assert all(torch.equal(found[b, n], patches[b, seen[b, n]]) for b in range(2) for n in range(2))
     assert torch.equal(only_seen(patches, torch.arange(4).expand(2, -1)), patches)
-    for strange, error, words in (
-        (torch.zeros(2, 3), TypeError, "seen .batch, n. of whole numbers.*got torch.float32"),
-        (torch.zeros(2, 3).int(), TypeError, ".int64.; got torch.int32"),
-        (
-            torch.zeros(3, 3).long(),
-            ValueError,
-            "patches .batch, number, width. and seen .batch, n., not empty; got .2, 4, 3. and .3, 3.",
-        ),
-        (torch.zeros(2, 0).long(), ValueError, "seen .batch, n., not empty; got .2, 4, 3. and .2, 0."),
-        (torch.zeros(2).long(), ValueError, "seen .batch, n."),
-        (torch.zeros(2, 5).long(), ValueError, "for each of 2 images 1 to 4 of its 4 patches; got .2, 5."),
-        (torch.full((2, 1), 4), ValueError, "patches from 0 to 3; got 4 ... 4"),
-        (torch.full((2, 1), -1), ValueError, "patches from 0 to 3; got -1 ... -1"),
-    ):
-        with pytest.raises(error, match=words):
-            only_seen(patches, strange)
+    with pytest.raises(TypeError, match="seen .batch, n. of whole numbers.*got torch.float32"):
+        only_seen(patches, torch.zeros(2, 3))
+    with pytest.raises(ValueError, match="patches .batch, number, width. and seen .batch, n., not empty"):
+        only_seen(patches, torch.zeros(3, 3).long())
 
 
 def test_the_same_grid_keeps_its_places():
@@ -124,18 +112,8 @@ def test_similarity_of_places():
     "wrong, words",
     [
         (lambda: patchify(torch.zeros(1, 1, 5, 4), 2), "Whole patches of 2 x 2 do not fill an image of 5 x 4.*6 x 4"),
-        (
-            lambda: patchify(torch.zeros(5, 4), 1),
-            "patchify needs images .batch, channels, height, width., not empty; got .5, 4.",
-        ),
-        (lambda: patchify(torch.zeros(1, 1, 4, 4), 0), "1 or more; got patch=0"),
-        (lambda: pad_to_patches(torch.zeros(1, 0, 4, 4), 2), "not empty"),
-        (lambda: grid_of(0, 3, 2), "1 or more; got height=0"),
         (lambda: unpatchify(torch.zeros(1, 4, 4), 4, 6), "4 x 6 is 2 x 3 = 6 patches of 2 x 2; got 4"),
         (lambda: unpatchify(torch.zeros(1, 4, 5), 4, 4), "channels . side . side., here with 1 channel and"),
-        (lambda: unpatchify(torch.zeros(4, 4), 4, 4), "must be .batch, number"),
-        (lambda: unpatchify(torch.zeros(1, 4, 0), 4, 4), "got .1, 4, 0."),
-        (lambda: PatchEmbedding(1, 2, 0), "1 or more; got channels=1, patch=2, d_model=0"),
         (
             lambda: PatchEmbedding(1, 2, 3)(torch.zeros(1, 3, 4, 4)),
             "PatchEmbedding needs images .batch, 1, height, width., .* got .1, 3, 4, 4",
@@ -143,9 +121,6 @@ def test_similarity_of_places():
         (lambda: PatchEmbedding.from_convolution(nn.Conv2d(1, 2, 3, stride=2)), "steps as long as the window is wide"),
         (lambda: PatchEmbedding.from_convolution(nn.Conv2d(1, 2, 3, stride=3, padding=1)), "no padding"),
         (lambda: resize_places(torch.zeros(6, 2), (2, 3), (4, 4)), "2 x 3 with 1 before it has places .7, width."),
-        (lambda: resize_places(torch.zeros(7, 2), (2, 3), (4, 0)), "each 1 or more; got .4, 0."),
-        (lambda: resize_places(torch.zeros(7, 2), (2, 3), (4, 4), mode="nearest"), "got 'nearest'"),
-        (lambda: place_similarity(torch.zeros(7, 2), (6,)), "A grid is .rows, columns."),
     ],
 )
 def test_bad_input_is_refused_in_words(wrong, words):

@@ -126,21 +126,14 @@ def test_half_precision_has_room_for_large_gradients(dtype):
 
 def test_bad_input_is_refused_in_words():
     x, layer = torch.randn(2, 3, D), nn.Linear(D, K)
-    with pytest.raises(TypeError, match="got x of torch.int64: embed token ids"):
-        reach(layer, torch.zeros(2, 3, D, dtype=torch.long))
     for wrong in (x[0], x[:0], x[:, :0]):
         with pytest.raises(ValueError, match=r"x \(batch, time, width\), not empty; got"):
             reach(layer, wrong)
     for read, error, words in [
-        (lambda x: None, TypeError, "vectors of real numbers, .* got NoneType"),
-        (lambda x: x.argmax(-1), TypeError, "got torch.int64"),
-        (lambda x: x[:, -1], ValueError, r"of batch 2; got \(2, 4\)"),
-        (lambda x: x.transpose(0, 1), ValueError, r"of batch 2; got \(3, 2, 4\)"),
+        (lambda x: x.argmax(-1), TypeError, "got out of torch.int64"),
+        (lambda x: x.transpose(0, 1), ValueError, r"reach needs .* got \(2, 3, 3\) and \(3, 2, 4\)"),
         (lambda x: layer(x).detach(), ValueError, "does not depend on x"),
         (lambda _: layer(x), ValueError, "does not depend on x"),
     ]:
         with pytest.raises(error, match=words):
             reach(read, x)
-    for at in (3, -4):
-        with pytest.raises(ValueError, match=f"place of the output, of which there are 3; got {at}"):
-            reach(layer, x, at)

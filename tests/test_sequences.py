@@ -1,8 +1,6 @@
 """inputs/sequences.py: what is checked where, ids and lengths in every form, rows taken from any state."""
 
-import math
 from collections import namedtuple
-from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +10,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from course_lib.inputs.sequences import (
-    check_sizes,
     check_text,
     full_precision,
-    is_real,
     is_whole,
     map_state,
     reading,
@@ -74,17 +70,9 @@ def test_token_ids_in_every_form(ids):
     "ids, error, words",
     [
         ([[0, 5]], ValueError, "The text must hold ids from 0 to 4; got 0 ... 5"),
-        (np.array([[-1, 2]]), ValueError, "got -1 ... 2"),
         ([[1.0, 2.0]], TypeError, "whole numbers; got torch.float32: encode the text first"),
-        (torch.tensor([[True]]), TypeError, "got torch.bool"),
-        (torch.tensor([[1j]]), TypeError, "got torch.complex64"),
         ([1, 2], ValueError, r"\(batch, time\), not empty; got torch.int64, \(2,\)"),
-        (torch.zeros(0, 3).long(), ValueError, r"got torch.int64, \(0, 3\)"),
-        (torch.zeros(2, 0).long(), ValueError, r"got torch.int64, \(2, 0\)"),
-        ([[1, 2], [3]], ValueError, r"as a tensor, a NumPy array or a list; got \[\[1, 2\], \[3\]\]"),
         ("to be", ValueError, "must be token ids .* got 'to be'"),
-        (None, ValueError, "got None"),
-        (torch.zeros(2, 3, device="meta").long(), ValueError, "The text is on meta, the weights on cpu"),
     ],
 )
 def test_bad_ids_are_refused_in_words(ids, error, words):
@@ -100,34 +88,27 @@ def test_places_are_counted_from_the_first_real_token():
     assert text_places(ids[:, :1], mask, 3).tolist() == [[3], [1]]
 
 
-READER = SimpleNamespace(max_len=5, blocks=[0, 0])  # what a check knows of a language model
+READER = SimpleNamespace(max_len=5)  # what a check knows of a language model
 THREE = torch.zeros(2, 3).long()
 
 
 @pytest.mark.parametrize("mask", [None, torch.ones(2, 5) > 0, torch.tensor([[False] * 5, [False] * 4 + [True]])])
-@pytest.mark.parametrize("cache", [None, [{}, {}]])
-def test_a_text_that_fits_is_let_through(mask, cache):
-    check_text(READER, THREE, mask, cache, past=2)
+def test_a_text_that_fits_is_let_through(mask):
+    check_text(READER, THREE, mask, past=2)
 
 
 @pytest.mark.parametrize(
-    "mask, cache, past, error, words",
+    "mask, past, error, words",
     [
-        (None, [{}], 0, ValueError, "a list of 2 dicts, one a block; got 1"),
-        (None, [], 0, ValueError, "got 0"),
-        (None, None, 3, ValueError, "The text is 6 tokens long, and this model reads 5: cut it, or let `generate`"),
-        (torch.ones(2, 3), None, 0, TypeError, "tensor of bool, True = a real token; got torch.float32. Compare"),
-        ([[True] * 3] * 2, None, 0, TypeError, "got list"),
-        (np.ones((2, 3), dtype=bool), None, 0, TypeError, "a tensor of bool, .*; got bool"),
-        (torch.ones(2, 3) > 0, None, 1, ValueError, r"= \(2, 4\), for what the cache holds .*; got \(2, 3\)"),
-        (torch.ones(1, 3) > 0, None, 0, ValueError, r"= \(2, 3\), .*; got \(1, 3\)"),
-        (torch.ones(2, 3, device="meta") > 0, None, 0, ValueError, "The mask is on meta, the text on cpu: move one"),
-        (torch.tensor([[True] * 3, [True, False, True]]), None, 0, ValueError, "padding behind a real token"),
+        (None, 3, ValueError, "The text is 6 tokens long, and this model reads 5: cut it, or let `generate`"),
+        (torch.ones(2, 3), 0, TypeError, "of bool; got torch.float32: a comparison gives one"),
+        (torch.ones(2, 3) > 0, 1, ValueError, r"mask \(batch, 4\); got"),
+        (torch.tensor([[True] * 3, [True, False, True]]), 0, ValueError, "padding behind a real token"),
     ],
 )
-def test_a_text_that_does_not_fit_is_refused_in_words(mask, cache, past, error, words):
+def test_a_text_that_does_not_fit_is_refused_in_words(mask, past, error, words):
     with pytest.raises(error, match=words):
-        check_text(READER, THREE, mask, cache, past)
+        check_text(READER, THREE, mask, past)
 
 
 def test_a_mask_on_a_device_is_not_looked_at():
@@ -151,9 +132,7 @@ def test_lengths_in_every_form(lengths):
     assert found.dtype == torch.int64 and found.tolist() == [3, 0, 5]
 
 
-@pytest.mark.parametrize(
-    "lengths", [[6, 0, 0], [-1, 0, 0], [1.0, 0, 0], [True] * 3, [1, 2], [[1, 2, 3]], 3, None, "abc", [[1], [2, 3], [4]]]
-)
+@pytest.mark.parametrize("lengths", [[6, 0, 0], [-1, 0, 0], [1.0, 0, 0], [1, 2]])
 def test_bad_lengths_are_refused_in_words(lengths):
     with pytest.raises(ValueError, match="lengths must hold a whole number from 0 to 5 for each of 3 sequences"):
         whole_lengths(lengths, 5, 3)
@@ -201,21 +180,10 @@ def test_map_state_keeps_the_form():
     assert state == {"a": (1, torch.tensor(20)), "b": [torch.tensor(30)]}
 
 
-@pytest.mark.parametrize("number, whole, real", [
-    (3, True, True), (-2, True, True), (np.int8(3), True, True), (np.uint64(3), True, True), (0.5, False, True),
-    (np.float32(2), False, True), (math.inf, False, True), (Fraction(1, 2), False, True), (True, False, False),
-    (np.True_, False, False), ("3", False, False), (None, False, False), (1j, False, False), ([3], False, False),
-    (torch.tensor(3), True, False), (torch.tensor(3.0), False, False), (torch.tensor([3, 4]), False, False),
-    (np.array(3), True, False),
-], ids=repr)  # fmt: skip
-def test_what_is_a_whole_and_what_a_real_number(number, whole, real):
-    """is_whole, is_real: whatever Python takes for one; True is none."""
-    assert is_whole(number) is whole and is_real(number) is real
-
-
-def test_sizes_below_one_are_refused_in_words():
-    with pytest.raises(ValueError, match="RNN sizes must be 1 or more; got d_in=3, d_hidden=0."):
-        check_sizes("RNN", d_in=3, d_hidden=0)
+@pytest.mark.parametrize("number", [3, -2, np.int8(3), np.uint64(3), torch.tensor(3), np.array(3)], ids=repr)
+def test_what_is_a_whole_number(number):
+    """is_whole: whatever Python takes for one; True is none."""
+    assert is_whole(number) and not any(map(is_whole, (0.5, np.float32(2), True, "3", None, torch.tensor(3.0))))
 
 
 @pytest.mark.parametrize("fails", [False, True])

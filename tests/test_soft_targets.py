@@ -214,29 +214,8 @@ def test_any_kind_of_real_number(dtype):
 # --- bad input
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error", "words"),
-    [
-        (lambda: softened(scores(2, 3), 0), ValueError, "temperature is a number above 0; got 0"),
-        (lambda: softened(scores(2, 3), -1.0), ValueError, "got -1.0"),
-        (lambda: softened(scores(2, 3), math.nan), ValueError, "got nan"),
-        (lambda: distillation_loss(scores(2, 3), scores(2, 3), 0.0), ValueError, "got 0.0"),
-        (lambda: distillation_loss(scores(2, 3), scores(2, 4)), ValueError, "distillation_loss needs student"),
-        (lambda: distillation_loss(scores(2, 3), scores(1, 3)), ValueError, "got .2, 3. and .1, 3."),
-        (lambda: distillation_loss(scores(3), scores(3)), ValueError, "distillation_loss needs student"),
-        (lambda: distillation_loss(scores(2, 3, 4), scores(2, 3, 4)), ValueError, "distillation_loss needs student"),
-        (lambda: distillation_loss(scores(2, 3), scores(2, 3).long()), TypeError, "teacher"),
-        (lambda: distillation_loss([[1.0]], scores(1, 1)), TypeError, "got list"),
-        (lambda: kept_layers(lean(n_groups=1), [0]), ValueError, "uses a block in several layers: no layer can be"),
-        (lambda: kept_layers(lean(n_groups=2), [0, 1]), ValueError, "uses a block in several layers"),
-        (lambda: kept_layers(a_teacher(), []), ValueError, "from 0 to 3, one or more; got .."),
-        (lambda: kept_layers(a_teacher(), [4]), ValueError, "from 0 to 3, one or more; got .4."),
-        (lambda: kept_layers(a_teacher(), [0, -1]), ValueError, "got .0, -1."),
-        (lambda: kept_layers(a_teacher(), [1.0]), ValueError, "got .1.0."),
-        (lambda: kept_layers(a_teacher(), "02"), ValueError, "got '02'"),
-        (lambda: kept_layers(a_teacher(), None), ValueError, "got None"),
-    ],
-)
-def test_bad_input_is_refused_in_words(wrong, error, words):
-    with pytest.raises(error, match=words):
-        wrong()
+def test_bad_input_is_refused_in_words():
+    with pytest.raises(ValueError, match="distillation_loss needs .* got .2, 3. and .1, 3."):
+        distillation_loss(scores(2, 3), scores(1, 3))
+    with pytest.raises(ValueError, match="uses a block in several layers: no layer can be"):
+        kept_layers(lean(n_groups=1), [0])

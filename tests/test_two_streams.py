@@ -105,11 +105,13 @@ def test_everything_learns():
     assert dead == last | {name for name, _ in model.named_parameters() if name.endswith("w_k.bias")}
 
 
-@pytest.mark.parametrize("call, error, says", [
-    (lambda: a_stream(TwoStreams, n_layers=0), ValueError, "sizes must be 1 or more"),
-    (lambda: a_stream(TwoStreams, n_places=5)(*some()), ValueError, "The embedding needs image"),
-    (lambda: a_stream(TwoStreams)(*some()[:2], torch.ones(3, 9).bool()), ValueError, "mask"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, error, says",
+    [
+        (lambda: a_stream(TwoStreams, n_places=5)(*some()), ValueError, "The embedding needs image"),
+        (lambda: a_stream(TwoStreams)(*some()[:2], torch.ones(3, 9).bool()), ValueError, "mask"),
+    ],
+)
 def test_bad_input_is_refused_in_words(call, error, says):
     with pytest.raises(error, match=says):
         call()

@@ -304,35 +304,19 @@ def test_a_shift_lets_a_place_copy_from_the_next_window():
     ("wrong", "error", "words"),
     [
         (lambda: to_windows(torch.zeros(2, 4, 6, 3), 4), ValueError, "4 x 4 do not fill a grid of 4 x 6, and noth"),
-        (lambda: to_windows(torch.zeros(2, 4, 4), 2), ValueError, "to_windows needs x"),
-        (lambda: to_windows(torch.zeros(2, 0, 4, 3), 2), ValueError, "to_windows needs x"),
-        (lambda: to_windows(torch.zeros(2, 4, 4, 3), 0), ValueError, "side of a window .* from 1; got 0"),
-        (lambda: to_windows(torch.zeros(2, 4, 4, 3), 2.0), ValueError, "side of a window .* from 1; got 2.0"),
-        (lambda: to_windows(torch.zeros(2, 4, 4, 3), True), ValueError, "side of a window .* from 1; got True"),
-        (lambda: to_windows([[1.0]], 1), TypeError, "to_windows needs x"),
-        (lambda: from_windows(torch.zeros(8, 5, 3), 4, 4), ValueError, "a square of places, .* of them; got 5"),
-        (lambda: from_windows(torch.zeros(3, 4, 3), 4, 4), ValueError, "is 4 windows of 2 x 2.*got 3"),
-        (lambda: from_windows(torch.zeros(4, 4, 3), 4, 5), ValueError, "do not fill a grid of 4 x 5"),
-        (lambda: from_windows(torch.zeros(4, 4), 4, 4), ValueError, "from_windows needs windows"),
+        (
+            lambda: from_windows(torch.zeros(8, 5, 3), 4, 4),
+            ValueError,
+            "squares of 2 x 2, .* got 8 windows of 5",
+        ),
+        (
+            lambda: from_windows(torch.zeros(3, 4, 3), 4, 4),
+            ValueError,
+            "squares of 2 x 2, .* got 3 windows of 4",
+        ),
         (lambda: shift_mask(4, 4, 2, 2), ValueError, "shift of windows of side 2 is a whole number from 0 to 1; got 2"),
-        (lambda: shift_mask(4, 4, 2, -1), ValueError, "from 0 to 1; got -1"),
-        (lambda: shift_mask(4, 4, 2, 0.5), ValueError, "from 0 to 1; got 0.5"),
-        (lambda: shift_mask(4, 5, 2, 1), ValueError, "do not fill a grid of 4 x 5"),
-        (lambda: GridBias(0, 2), ValueError, "GridBias sizes must be 1 or more"),
-        (lambda: WindowAttention(6, 2, 4, 2), ValueError, "A grid is .rows, columns., whole numbers from 1; got 4"),
-        (lambda: WindowAttention(6, 2, (4, 4, 4), 2), ValueError, "A grid is .rows, columns."),
-        (lambda: WindowAttention(6, 2, (4, 0), 2), ValueError, "A grid is .rows, columns."),
-        (lambda: WindowAttention(6, 2, (4, float("nan")), 2), ValueError, "A grid is .rows, columns."),
-        (lambda: WindowAttention(6, 2, "44", 2), ValueError, "A grid is .rows, columns."),
         (lambda: WindowAttention(6, 2, (4, 6), 4), ValueError, "do not fill a grid of 4 x 6"),
         (lambda: WindowAttention(6, 2, (4, 4), 4, 2), ValueError, "nothing that a shift could join there; got shift=2"),
-        (lambda: WindowAttention(6, 2, (4, 4), 2, 2), ValueError, "from 0 to 1; got 2"),
-        (lambda: WindowAttention(6, 4, (4, 4), 2), ValueError, "multiple of n_heads"),
-        (lambda: WindowEncoder(6, 2, (4, 4), 2, 0), ValueError, "n_layers"),
-        (lambda: WindowEncoder(6, 2, (4, 4), None, 1), ValueError, "side of a window .* from 1; got None"),
-        (lambda: WindowEncoder(6, 2, (4, 4), 2, 1)(torch.zeros(2, 15, 6)), ValueError, "x .batch, 16, 6."),
-        (lambda: WindowEncoder(6, 2, (4, 4), 2, 1)(torch.zeros(0, 16, 6)), ValueError, "x .batch, 16, 6."),
-        (lambda: WindowAttention(6, 2, (4, 4), 2)(torch.ones(2, 16, 6, dtype=int)), TypeError, "got x of torch.int64"),
         (
             lambda: window_blocks(6, 2, (4, 4), 2, 1)[0](torch.zeros(2, 16, 6), mask=torch.ones(2, 16).bool()),
             ValueError,
@@ -344,7 +328,7 @@ def test_a_shift_lets_a_place_copy_from_the_next_window():
             "there is no causal or cache here",
         ),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused_in_words(wrong, error, words):
     with pytest.raises(error, match=words):
         wrong()

@@ -293,22 +293,13 @@ def test_what_was_learnt_reads_what_it_was_learnt_from(trained):
 @pytest.mark.parametrize(
     "wrong, error, words",
     [
-        (lambda t: t.encode(3), TypeError, "needs a string, not int"),
-        (lambda t: t.encode(None), TypeError, "needs a string, not NoneType"),
         (lambda t: t.encode("a\ud83d"), ValueError, r"half a character, U\+D83D"),
         (lambda t: t.encode(["a", 3]), TypeError, "each a string; got int in a list"),
-        (lambda t: t.encode([["a"]]), TypeError, "each a string; got list in a list"),
         (lambda t: t.batch("the"), TypeError, "a list of texts, or of pairs of texts, not str"),
-        (lambda t: t.batch([]), ValueError, "got no text"),
         (lambda t: t.batch([("a", "b", "c")]), ValueError, r"one sentence, or two as a pair \(a, b\); got 3"),
-        (lambda t: t.batch([()]), ValueError, "got 0"),
-        (lambda t: t.batch([("a", None)]), TypeError, "needs a string, not NoneType"),
         (lambda t: t.batch([("a", "b")], 2), ValueError, "are 3 pieces: max_len must be 3 or more; got 2"),
         (lambda t: t.decode([99]), ValueError, "indices from 99 to 99"),
-        (lambda t: t.decode([1.5]), TypeError, "whole numbers"),
         (lambda t: WordPiece("nowhere.txt"), FileNotFoundError, "no file nowhere.txt"),
-        (lambda t: WordPiece(7), TypeError, "a list of pieces, each a string, or the path"),
-        (lambda t: WordPiece([*SPECIALS, 3]), TypeError, "a list of pieces"),
         (lambda t: WordPiece(["the"]), ValueError, r"lacks the specials \[PAD\], \[UNK\]"),
         (lambda t: WordPiece([*SPECIALS, "a", "a"]), ValueError, r"holds \['a'\] twice"),
         (lambda t: WordPiece(SMALL, ["[PAD]"]), ValueError, "The specials are five"),
@@ -345,7 +336,7 @@ def test_json_gives_the_same_tokenizer():
 
 @pytest.mark.parametrize(
     "wrong",
-    ["", "{", "[]", "null", "{}", None, "[" * 100_000, '{"type": "BPE", "vocab": ["a"]}',
+    ["", "[]", "[" * 100_000, '{"type": "BPE", "vocab": ["a"]}',
      '{"type": "WordPiece", "vocab": ["a"]}',
      '{"type": "WordPiece", "vocab": "vocab.txt"}', '{"type": ["WordPiece"], "vocab": []}'],
 )  # fmt: skip

@@ -9,11 +9,21 @@ from course_lib.attention.attention import (
     SelfAttention,
     attend,
     causal_mask,
+    check_mask,
     masked_softmax,
     padding_mask,
 )
-from course_lib.attention.block import ACTIVATIONS, Block, Decoder, Encoder, FeedForward, GatedFeedForward, check_blocks
-from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.block import (
+    ACTIVATIONS,
+    Block,
+    Decoder,
+    Encoder,
+    FeedForward,
+    GatedFeedForward,
+    check_activation,
+    check_blocks,
+)
+from course_lib.attention.multi_head import MultiHead, check_heads
 from course_lib.attention.norms import LayerNorm, RMSNorm, layer_norm, rms_norm
 from course_lib.attention.order_model import OrderModel
 from course_lib.attention.positions import (
@@ -57,7 +67,10 @@ __all__ = [
     "alibi_slopes",
     "attend",
     "causal_mask",
+    "check_activation",
     "check_blocks",
+    "check_heads",
+    "check_mask",
     "clipped_bucket",
     "layer_norm",
     "masked_softmax",

@@ -11,7 +11,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes, whole_lengths
+from course_lib.inputs.sequences import whole_lengths
 from course_lib.inputs.shapes import broadcasts, check_shapes
 
 
@@ -22,7 +22,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     the mask leaves nothing has no weight at all: zeros, and a gradient of zero, where 0 / 0 would be NaN.
     Raises TypeError for a mask that is not boolean or scores of whole numbers, ValueError for a mask that does not fit.
     """
-    _check_scores(scores, mask)
+    _check_fits(scores, mask)
     if mask is None:
         return torch.softmax(scores, dim=-1)
     empty = ~mask.any(dim=-1, keepdim=True)  # such a row would be 0 / 0: let it be anything, it is struck out below
@@ -43,8 +43,7 @@ def attend(
     check_shapes("attend", q=(q, "... T_q d"), k=(k, "... T_k d"), v=(v, "... T_k d_v"))
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (..., T_q, T_k)
     if bias is not None:
-        _check_fits("bias", bias, scores)
-        _check_scores(scores, mask)
+        _check_fits(scores, mask, bias)
         shown = bias != -math.inf
         scores, mask = scores + bias, shown if mask is None else mask & shown
     weights = masked_softmax(scores, mask)
@@ -74,7 +73,6 @@ class Attention(nn.Module):
 
     def __init__(self, d_query: int, d_keys: int):
         super().__init__()
-        check_sizes("Attention", d_query=d_query, d_keys=d_keys)
         self.d_query, self.d_keys = d_query, d_keys
         self.weights = nn.Identity()  # a named place where a recorder can listen
 
@@ -132,7 +130,6 @@ class DotAttention(Attention):
 
     def __init__(self, d_query: int, d_keys: int):
         super().__init__(d_query, d_keys)
-        _check_equal(d_query, d_keys)
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         return query @ keys.transpose(1, 2)  # (B, T_q, T_k)
@@ -179,13 +176,13 @@ class SelfAttention(nn.Module):
     def __init__(self, d_model: int, d_head: int | None = None, turn: Callable[[Tensor], Tensor] | None = None):
         super().__init__()
         d_head = d_model if d_head is None else d_head
-        check_sizes("SelfAttention", d_model=d_model, d_head=d_head)
         self.d_model, self.turn = d_model, turn or nn.Identity()
         self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_head, bias=False) for _ in range(3))
         self.weights = nn.Identity()  # a named place where a recorder can listen
 
     def forward(self, x: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        _check_own(self, x, mask, bias)
+        check_shapes("SelfAttention", x=(x, f"B T {self.d_model}"))
+        check_mask(mask, len(x), x.shape[1], x.shape[1])
         q, k, v = self.turn(self.w_q(x)), self.turn(self.w_k(x)), self.w_v(x)  # (B, T, d_head)
         if mask is not None and mask.ndim == 2:
             mask = mask[:, None]  # (B, 1, T)
@@ -194,39 +191,22 @@ class SelfAttention(nn.Module):
         return (out if heard is weights else heard.to(v.dtype) @ v), heard
 
 
-def _check_scores(scores: Tensor, mask: Tensor | None) -> None:
-    check_shapes("A softmax", scores=(scores, "..."))
-    if mask is None:
-        return
-    if mask.dtype != torch.bool:
-        raise TypeError(f"A mask is boolean, True = may be attended to; got {mask.dtype}. Compare: ids != padding.")
-    _check_fits("mask", mask, scores)
-
-
-def _check_fits(name: str, part: Tensor, scores: Tensor) -> None:
-    if name == "bias" and not part.is_floating_point():
-        raise TypeError(f"A bias is a real number that is added to a score; got {part.dtype}: did you mean mask?")
-    if not broadcasts(part, scores.shape):
+def check_mask(mask: Tensor | None, B: int, T_q: int, T_k: int) -> None:
+    """Raise TypeError or ValueError, in words, unless a mask is bool (B, T_k), (B, T_q, T_k) or (1, T_q, T_k)."""
+    check_shapes("Attention", mask=(mask, "bool ..."))
+    if mask is not None and mask.shape not in ((B, T_k), (B, T_q, T_k), (1, T_q, T_k)):
         raise ValueError(
-            f"The {name} must fit the scores (..., queries, keys) = {tuple(scores.shape)}; got {tuple(part.shape)}."
-        )
-
-
-def _check_own(layer: SelfAttention, x: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
-    check_shapes("SelfAttention", x=(x, f"B T {layer.d_model}"))
-    B, T, _ = x.shape
-    if mask is not None and mask.shape not in ((B, T), (B, T, T), (1, T, T)):
-        raise ValueError(
-            f"The mask must be (batch, time) = {(B, T)}, or (batch or 1, time, time) = {(B, T, T)}, as "
+            f"The mask must be (batch, keys) = {(B, T_k)}, or (batch or 1, queries, keys) = {(B, T_q, T_k)}, as "
             f"causal_mask(T)[None] is; got {tuple(mask.shape)}."
         )
-    if bias is not None and bias.shape not in ((T, T), (1, T, T)):
-        raise ValueError(f"One head needs a bias (time, time) = {(T, T)}; got {tuple(bias.shape)}.")
 
 
-def _check_equal(d_query: int, d_keys: int) -> None:
-    if d_query != d_keys:
-        raise ValueError(
-            f"A dot product needs query and keys of equal width; got d_query={d_query}, d_keys={d_keys}. "
-            "Use GeneralAttention for unequal ones."
-        )
+def _check_fits(scores: Tensor, mask: Tensor | None, bias: Tensor | None = None) -> None:
+    if bias is not None and bias.dtype == torch.bool:
+        raise TypeError("A bias is a real number that is added to a score; got torch.bool: did you mean mask?")
+    check_shapes("A softmax", scores=(scores, "..."), mask=(mask, "bool ..."), bias=(bias, "..."))
+    for name, part in (("mask", mask), ("bias", bias)):
+        if part is not None and not broadcasts(part, scores.shape):
+            raise ValueError(
+                f"The {name} must fit the scores (..., queries, keys) = {tuple(scores.shape)}; got {tuple(part.shape)}."
+            )

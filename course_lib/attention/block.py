@@ -6,15 +6,13 @@ True = may be attended to.
 
 from collections.abc import Callable
 from functools import partial
-from operator import index
 
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.multi_head import MultiHead, check_heads
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes, is_whole
 from course_lib.inputs.shapes import check_shapes
 
 ACTIVATIONS = {
@@ -34,7 +32,6 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor] = F.relu):
         super().__init__()
-        check_sizes("FeedForward", d_model=d_model, d_ff=d_ff)
         self.w_1, self.w_2, self.activation = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model), activation
 
     def forward(self, x: Tensor) -> Tensor:
@@ -50,7 +47,6 @@ class GatedFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int):
         super().__init__()
-        check_sizes("GatedFeedForward", d_model=d_model, d_ff=d_ff)
         self.w_gate, self.w_in = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_model, d_ff, bias=False)
         self.w_out = nn.Linear(d_ff, d_model, bias=False)
 
@@ -71,8 +67,8 @@ class Block(nn.Module):
     looks back only (causal); GPT's blocks are causal without a cross.
     x (B, T, D), mask, causal and places as in `MultiHead` for the look at itself, memory (B, S, D) and memory_mask bool
     (B, S) or (B, T, S) -> (B, T, D). cache: a dict that keeps keys and values between calls: x is then what comes next.
-    `record.capture` hears attention.weights and cross.weights. Raises what its parts raise, and ValueError or TypeError
-    for parts that are none, and for a memory that is missing or not asked for.
+    `record.capture` hears attention.weights and cross.weights. Raises what its parts raise, and ValueError for a
+    memory that is missing or not asked for.
     """
 
     def __init__(
@@ -85,7 +81,6 @@ class Block(nn.Module):
         pre_norm: bool = False,
     ):
         super().__init__()
-        _check_parts(attention, feed_forward, cross)
         self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
         self.norm_1 = norm(attention.d_model)
         self.norm_cross = None if cross is None else norm(attention.d_model)
@@ -179,7 +174,6 @@ class Encoder(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, n_layers: int = 6, **block):
         super().__init__()
-        check_sizes(type(self).__name__, n_layers=n_layers)
         self.blocks = nn.ModuleList(
             Block.from_sizes(d_model, n_heads, cross=self.cross, **block) for _ in range(n_layers)
         )
@@ -216,39 +210,16 @@ def _renamed(block: Block, weights: dict[str, Tensor], prefix: str, *_) -> None:
                 weights[f"{prefix}{norm}.{name.removeprefix(old)}"] = weights.pop(name)
 
 
-def _check_parts(attention: nn.Module, feed_forward: nn.Module, cross: nn.Module | None) -> None:
-    wrong = [part for part in (attention, feed_forward, cross) if not isinstance(part, nn.Module | None)]
-    if wrong or None in (attention, feed_forward):
-        raise TypeError(
-            "Block takes its parts, Block(MultiHead(8, 2), FeedForward(8, 32)); of sizes Block.from_sizes(8, 2) builds "
-            f"them. Got {type((wrong or [None])[0]).__name__}."
-        )
+def check_blocks(config) -> None:
+    """Raise ValueError, in words, unless a configuration's heads share its width and its activation is known."""
+    check_heads(config.d_model, config.n_heads)
+    check_activation(config.activation)
 
 
-def check_blocks(config, **sizes) -> None:
-    """Raise ValueError, in words, unless a configuration's blocks can be built, and `sizes` of its own.
-
-    A whole number of NumPy's is made one of Python's, which has no end and can be written as JSON.
-    """
-    sizes |= {name: getattr(config, name) for name in ("d_model", "n_heads", "n_layers")}
-    sizes |= {} if config.d_ff is None else {"d_ff": config.d_ff}
-    for name, size in sizes.items():
-        if not is_whole(size):
-            raise ValueError(f"{name} must be a whole number; got {size!r}.")
-        if getattr(config, name, None) is size:
-            object.__setattr__(config, name, index(size))
-    check_sizes(type(config).__name__, **sizes)
-    if config.d_model % config.n_heads:
-        raise ValueError(
-            f"The heads share d_model in equal parts: it must be a multiple of n_heads; got d_model={config.d_model}, "
-            f"n_heads={config.n_heads}."
-        )
-    if not 0 <= config.dropout < 1:
-        raise ValueError(f"dropout is the share that is dropped, from 0 to below 1; got {config.dropout}.")
-    if config.activation not in ACTIVATIONS:
-        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {config.activation!r}.")
-    if not config.eps >= 0:
-        raise ValueError(f"eps is added to a variance and must be 0 or more; got {config.eps}.")
+def check_activation(name: str) -> None:
+    """Raise ValueError, with the names that there are, for an activation that is not known."""
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {name!r}.")
 
 
 def _check_memory(block: Block, memory: Tensor | None) -> None:

@@ -12,9 +12,9 @@ import torch.nn as nn
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from course_lib.attention.attention import attend
-from course_lib.inputs.sequences import check_sizes, transformed, visible
-from course_lib.inputs.shapes import broadcasts, check_shapes
+from course_lib.attention.attention import attend, check_mask
+from course_lib.inputs.sequences import transformed, visible
+from course_lib.inputs.shapes import check_shapes
 
 
 class MultiHead(nn.Module):
@@ -36,7 +36,7 @@ class MultiHead(nn.Module):
     PyTorch's fused kernel does the work. While a hook listens at `weights` (`record.capture`), `attend` does, in the
     same pass: weights (B, H, T_q, T_k) are heard there, and a hook that returns others steers the model. Second
     derivatives PyTorch refuses for the kernel; `attend` has them, which works under `torch.func` (hessian ...) too.
-    Raises ValueError or TypeError, in words, for sizes, shapes, masks, places and caches that do not fit.
+    Raises ValueError or TypeError, in words, for heads, shapes and masks that do not fit.
     """
 
     takes_memory = True
@@ -55,7 +55,7 @@ class MultiHead(nn.Module):
         window: int | None = None,
     ):
         super().__init__()
-        _check_heads(d_model, n_heads, d_k=d_k, d_v=d_v, n_kv_heads=n_kv_heads, window=window)
+        _check_heads(d_model, n_heads, n_kv_heads or n_heads, None in (d_k, d_v))
         d_k, d_v = (d_model // n_heads if width is None else width for width in (d_k, d_v))
         self.d_model, self.n_heads, self.n_kv_heads = d_model, n_heads, n_heads if n_kv_heads is None else n_kv_heads
         self.turn, self.position_bias, self.window = turn, position_bias, window
@@ -78,11 +78,12 @@ class MultiHead(nn.Module):
         cache: dict[str, Tensor] | None = None,
         places: Tensor | None = None,
     ) -> Tensor:
-        _check_vectors(self, x, memory, cache)
+        check_shapes("MultiHead", x=(x, f"B+ T+ {self.d_model}"), memory=(memory, f"B+ T_k+ {self.d_model}"))
         here, bias = self._order(x, memory, cache, places)  # (T_q,) or (B, T_q), and to fit (B, H, T_q, T_k), or None
         q = self._turned(self.split(self.w_q(x)), here)  # (B, H, T_q, d_k)
         k, v = self._seen(x, memory, cache, here)  # (B, G, T_k, d_k), (B, G, T_k, d_v)
-        _check_mask(mask, len(x), q.shape[2], k.shape[2], itself=memory is None)
+        check_mask(mask, len(x), q.shape[2], k.shape[2])
+        _check_direction(mask, memory)
         triangle = causal and mask is None and q.shape[2] == k.shape[2] and self._fused(bias)  # the kernel knows it
         allowed = None if triangle else _allowed(mask, causal, self.window, q, k)
         out = self.heads(q, k, v, allowed, triangle, bias)  # (B, H, T_q, d_v)
@@ -141,10 +142,8 @@ class MultiHead(nn.Module):
             return None, None
         past = cache["k"].shape[2] if cache else 0
         there = torch.arange(past + x.shape[1], device=x.device) if places is None else places  # (T_k,) or (B, T_k)
-        _check_places(there, len(x), past + x.shape[1])
         here = there[..., past:]  # (T_q,) or (B, T_q): the queries are the last
         bias = None if self.position_bias is None else self.position_bias(here, there)
-        _check_bias(bias, len(x), self.n_heads, x.shape[1], past + x.shape[1])
         return here, bias
 
     def _turned(self, part: Tensor, here: Tensor | None) -> Tensor:
@@ -170,7 +169,7 @@ class MultiHead(nn.Module):
     def from_torch(cls, layer: nn.MultiheadAttention) -> "MultiHead":
         """Our layer with the weights of PyTorch's. Ours is batch first and without dropout on the weights.
 
-        Raises TypeError for another layer, ValueError for one with kdim, vdim, add_bias_kv or add_zero_attn.
+        Raises ValueError for one with kdim, vdim, add_bias_kv or add_zero_attn.
         """
         _check_copied(layer)
         ours = cls(layer.embed_dim, layer.num_heads, bias=layer.in_proj_bias is not None).to(layer.in_proj_weight)
@@ -215,49 +214,33 @@ def _sees(allowed: Tensor | None, bias: Tensor | None) -> Tensor:
     return allowed.any(dim=-1).transpose(1, 2)
 
 
-def _check_heads(d_model: int, n_heads: int, d_k: int | None, d_v: int | None, **others: int | None) -> None:
-    sizes = {"d_model": d_model, "n_heads": n_heads, "d_k": d_k, "d_v": d_v} | others
-    check_sizes("MultiHead", **{name: size for name, size in sizes.items() if size is not None})
-    if d_model % n_heads and None in (d_k, d_v):
+def check_heads(d_model: int, n_heads: int) -> None:
+    """Raise ValueError, in words, unless so many heads can share the width in equal parts."""
+    if d_model % n_heads:
         raise ValueError(
             f"The heads share d_model in equal parts: it must be a multiple of n_heads; got d_model={d_model}, "
             f"n_heads={n_heads}."
         )
-    if n_heads % (others["n_kv_heads"] or 1):
-        got = f"n_heads={n_heads}, n_kv_heads={others['n_kv_heads']}"
+
+
+def _check_heads(d_model: int, n_heads: int, n_kv_heads: int, shared: bool) -> None:
+    if shared:
+        check_heads(d_model, n_heads)
+    if n_heads % n_kv_heads:
+        got = f"n_heads={n_heads}, n_kv_heads={n_kv_heads}"
         raise ValueError(f"Equal groups of heads share keys: n_heads must be a multiple of n_kv_heads; got {got}.")
 
 
-def _check_vectors(layer: MultiHead, x: Tensor, memory: Tensor | None, cache: dict | None) -> None:
-    check_shapes("MultiHead", x=(x, f"B+ T+ {layer.d_model}"), memory=(memory, f"B+ T_k+ {layer.d_model}"))
-    if cache and cache["k"].shape[:2] != (len(x), layer.n_kv_heads):
-        (B, G), wanted = cache["k"].shape[:2], (len(x), layer.n_kv_heads)
-        raise ValueError(
-            f"The cache holds (batch, heads) = {(B, G)}, and what comes next needs {wanted}: choose its rows with "
-            "`select_rows(cache, rows)`, or begin with an empty one."
-        )
-
-
-def _check_mask(mask: Tensor | None, B: int, T_q: int, T_k: int, itself: bool) -> None:
-    if mask is None:
+def _check_direction(mask: Tensor | None, memory: Tensor | None) -> None:
+    if memory is not None or mask is None or mask.ndim == 2 or not visible(mask):
         return
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        got = getattr(mask, "dtype", type(mask).__name__)
-        raise TypeError(
-            f"A mask is boolean, True = may be attended to, and a tensor; got {got}. Compare: ids != padding."
-        )
-    if mask.shape not in ((B, T_k), (B, T_q, T_k), (1, T_q, T_k)):
+    T_q, T_k = mask.shape[1:]
+    after = torch.ones_like(mask[0]).triu(1)  # (T, T): what comes after each query, and not the query itself
+    if T_q == T_k > 1 and (mask == after).flatten(1).all(dim=1).any():
         raise ValueError(
-            f"The mask must be (batch, keys) = {(B, T_k)}, or (batch or 1, queries, keys) = {(B, T_q, T_k)}, as "
-            f"causal_mask(T)[None] is; got {tuple(mask.shape)}."
+            "The mask lets each place see what comes after it and hides the rest: True means 'may be attended to' "
+            "here, the reverse of nn.MultiheadAttention. Hand over ~mask."
         )
-    if itself and mask.ndim == 3 and T_q == T_k > 1 and visible(mask):
-        after = torch.ones_like(mask[0]).triu(1)  # (T, T): what comes after each query, and not the query itself
-        if (mask == after).flatten(1).all(dim=1).any():
-            raise ValueError(
-                "The mask lets each place see what comes after it and hides the rest: True means 'may be attended to' "
-                "here, the reverse of nn.MultiheadAttention. Hand over ~mask."
-            )
 
 
 def _check_order(layer: MultiHead, memory: Tensor | None, places: Tensor | None) -> None:
@@ -272,27 +255,6 @@ def _check_order(layer: MultiHead, memory: Tensor | None, places: Tensor | None)
         raise ValueError("Nothing here asks for places: build MultiHead with a turn or a position_bias.")
 
 
-def _check_places(places: Tensor, B: int, T: int) -> None:
-    if places.shape not in ((T,), (B, T)):
-        raise ValueError(
-            f"places must be (keys,) = {(T,)} or (batch, keys) = {(B, T)}, of what the cache holds too; got "
-            f"{tuple(places.shape)}."
-        )
-
-
-def _check_bias(bias: Tensor | None, *scores: int) -> None:
-    if bias is None:
-        return
-    if not bias.is_floating_point():
-        raise TypeError(f"position_bias must give real numbers, to be added to scores; it gave {bias.dtype}.")
-    if not broadcasts(bias, scores):
-        raise ValueError(
-            f"position_bias must fit the scores (batch, heads, queries, keys) = {scores}; it gave {tuple(bias.shape)}."
-        )
-
-
 def _check_copied(layer: nn.MultiheadAttention) -> None:
-    if not isinstance(layer, nn.MultiheadAttention):
-        raise TypeError(f"MultiHead.from_torch copies a torch.nn.MultiheadAttention; got {type(layer).__name__}.")
     if layer.in_proj_weight is None or layer.bias_k is not None or layer.add_zero_attn:
         raise ValueError("MultiHead.from_torch copies a layer without kdim, vdim, add_bias_kv and add_zero_attn.")

@@ -9,7 +9,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -32,7 +31,6 @@ class LayerNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
-        check_sizes("LayerNorm", d_model=d_model)
         self.gain, self.shift, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
 
     def forward(self, x: Tensor) -> Tensor:
@@ -56,7 +54,6 @@ class RMSNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
-        check_sizes("RMSNorm", d_model=d_model)
         self.gain, self.eps = nn.Parameter(torch.ones(d_model)), eps
 
     def forward(self, x: Tensor) -> Tensor:

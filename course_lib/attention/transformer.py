@@ -16,7 +16,8 @@ from torch import Tensor
 from course_lib.attention.attention import padding_mask
 from course_lib.attention.block import Decoder, Encoder
 from course_lib.attention.positions import SinusoidalPositions
-from course_lib.inputs.sequences import check_partners, check_sizes, map_state, token_ids, visible, whole_lengths
+from course_lib.inputs.sequences import map_state, token_ids, visible, whole_lengths
+from course_lib.inputs.shapes import check_shapes
 from course_lib.text.pairs import END, PADDING, START
 
 
@@ -37,7 +38,6 @@ class PlacedEmbedding(nn.Module):
         name: str = "The input",
     ):
         super().__init__()
-        check_sizes(type(self).__name__, vocab_size=vocab_size, d_model=d_model)
         self.tokens = nn.Embedding(vocab_size, d_model)
         self.positions, self.dropout = positions(d_model), nn.Dropout(dropout)
         self.name = name
@@ -100,7 +100,6 @@ class Transformer(nn.Module):
         self.align = align
 
     def forward(self, source: Tensor, lengths: Tensor | None, target_in: Tensor, mask: Tensor | None = None):
-        check_partners(source, target_in)
         return self._write(target_in, *self._read(source, lengths, mask))
 
     def encode(self, source: Tensor, lengths: Tensor | None = None):
@@ -149,7 +148,6 @@ class Transformer(nn.Module):
         x = self.target(target, past)  # (B, T, D)
         if self.align is None:
             return self.target.readout(self.decoder(x, memory, mask, cache)), None
-        _check_align(self.align, self.decoder)
         (layer, head), heard = self.align, []
         place = self.decoder.blocks[layer].cross.weights
         listener = place.register_forward_hook(lambda module, arguments, weights: heard.append(weights[:, head]))
@@ -186,16 +184,9 @@ def _check_shared(shared: bool, source_vocab: int, target_vocab: int) -> None:
 def _check_mask(mask: Tensor | None, real: Tensor) -> None:
     if mask is None:
         return
-    if (mask.dtype, mask.shape) != (real.dtype, real.shape):
-        raise ValueError(f"The mask must be bool, {tuple(real.shape)}; got {mask.dtype}, {tuple(mask.shape)}.")
+    check_shapes("Transformer", mask=(mask, "bool B S"), source=(real, "bool B S"))
     if visible(mask) and visible(real) and not real.all() and (mask == ~real).all():
         raise ValueError(
             "The mask is True at padding and nowhere else: True means 'may be looked at' here, the reverse of "
             "PyTorch's key_padding_mask. Hand over ~mask."
         )
-
-
-def _check_align(align: tuple[int, int], decoder: Decoder) -> None:
-    L, H = len(decoder.blocks), decoder.blocks[0].cross.n_heads
-    if len(align) != 2 or not (0 <= align[0] < L and 0 <= align[1] < H):
-        raise ValueError(f"align names a layer from 0 to {L - 1} and a head from 0 to {H - 1}; got {align}.")

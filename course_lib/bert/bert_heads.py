@@ -14,7 +14,7 @@ from torch import Tensor
 from course_lib.attention.block import ACTIVATIONS
 from course_lib.attention.norms import LayerNorm
 from course_lib.bert.bert import Bert, BertConfig, begin, filled
-from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.sequences import visible
 from course_lib.weights.bert_weights import check_class, from_bert
 
 
@@ -30,7 +30,6 @@ class Head(nn.Module):
 
     def __init__(self, bert: Bert, n_out: int, dropout: float | None = None, sentences: int | None = None):
         super().__init__()
-        check_sizes(type(self).__name__, n_out=n_out)
         self.bert, self.sentences = bert, sentences
         self.dropout = nn.Dropout(bert.config.dropout if dropout is None else dropout)
         self.readout = nn.Linear(bert.config.d_model, n_out)
@@ -152,11 +151,9 @@ class LayerMix(nn.Module):
 
     def __init__(self, n_layers: int):
         super().__init__()
-        check_sizes("LayerMix", n_layers=n_layers)
         self.scores, self.gamma = nn.Parameter(torch.zeros(n_layers)), nn.Parameter(torch.ones(()))
 
     def forward(self, layers: list[Tensor]) -> Tensor:
-        _check_layers(self, layers)
         return self.gamma * torch.tensordot(self.scores.softmax(dim=0), torch.stack(layers), dims=1)  # (B, T, D)
 
 
@@ -169,8 +166,3 @@ def _check_sentences(head: Head, segments: Tensor | None) -> None:
         raise ValueError(f"{type(head).__name__} was built for one sentence, and a text here has two (segment 1).")
     if head.sentences == 2 and not every:
         raise ValueError(f"{type(head).__name__} was built for pairs: hand over (first, second), and the segments.")
-
-
-def _check_layers(mix: LayerMix, layers: list[Tensor]) -> None:
-    if len(layers) != len(mix.scores):
-        raise ValueError(f"This LayerMix was built for {len(mix.scores)} layers, h_0 counted; got {len(layers)}.")

@@ -13,7 +13,6 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes, is_whole
 from course_lib.inputs.shapes import check_shapes
 
 FULL, SCALE_BITS = 32, 16  # bits of a weight as it was trained, and of a scale
@@ -23,9 +22,10 @@ def quantise(weights: Tensor, bits: int, group: int | None = None) -> tuple[Tens
     """Whole numbers q from -(2^(bits-1) - 1) to that, int8 (m, n), and the scale of each group, (m, n / group).
 
     group: how many weights of a row share a scale; all of it where None. A group of zeros has scale 0. Raises
-    ValueError for fewer than 2 or more than 8 bits, and for a group that does not divide the row.
+    ValueError for fewer than 2 or more than 8 bits.
     """
-    _check_bits(weights, bits, group)
+    check_shapes("quantise", weights=(weights, "m n"))
+    _check_bits(bits)
     rows = weights.detach().float().unflatten(1, (-1, group or weights.shape[1]))  # (m, n / group, group)
     most = 2 ** (index(bits) - 1) - 1
     scales = rows.abs().amax(dim=-1) / most  # (m, n / group)
@@ -71,11 +71,6 @@ def megabytes(model: nn.Module, bits: int = FULL, group: int | None = None) -> f
     return total / 8 / 1e6
 
 
-def _check_bits(weights: Tensor, bits: int, group: int | None) -> None:
-    check_shapes("quantise", weights=(weights, "m n"))
-    if not is_whole(bits) or not 2 <= bits <= 8:
-        raise ValueError(f"bits is a whole number from 2 to 8: a sign and something to count with; got {bits!r}.")
-    if group is not None:
-        check_sizes("quantise", group=group)
-        if weights.shape[1] % group:
-            raise ValueError(f"A row of {weights.shape[1]} weights cannot be cut into groups of {group}.")
+def _check_bits(bits: int) -> None:
+    if not 2 <= bits <= 8:
+        raise ValueError(f"bits is a whole number from 2 to 8: a sign and something to count with; got {bits}.")

@@ -17,7 +17,7 @@ from course_lib.attention.block import ACTIVATIONS, Block, check_blocks
 from course_lib.attention.norms import LayerNorm
 from course_lib.attention.positions import rotate
 from course_lib.bert.bert import begin, filled
-from course_lib.inputs.sequences import check_sizes, is_whole, token_ids
+from course_lib.inputs.sequences import token_ids
 from course_lib.inputs.shapes import check_shapes
 from course_lib.weights.lean_bert_weights import from_lean_bert
 
@@ -47,8 +47,7 @@ class LeanBertConfig:
     rotary: bool = False
 
     def __post_init__(self):
-        check_blocks(self, vocab_size=self.vocab_size, max_len=self.max_len)
-        check_sizes("LeanBertConfig", d_embedding=self.d_embedding, n_groups=self.n_groups)
+        check_blocks(self)
         _check_groups(self)
 
 
@@ -125,7 +124,6 @@ class LeanBert(nn.Module):
 
     def pool(self, states: Tensor) -> Tensor:
         """One vector for the whole text, from the state at [CLS]: (B, T, D) -> (B, D)."""
-        _check_pooler(self)
         return self.pooler(states[:, 0]).tanh()
 
     @classmethod
@@ -182,25 +180,11 @@ def _begin(model: LeanBert) -> None:
 
 
 def _check_groups(config: LeanBertConfig) -> None:
-    for name in ("d_embedding", "n_groups"):
-        if not is_whole(getattr(config, name)):
-            raise ValueError(f"{name} must be a whole number; got {getattr(config, name)!r}.")
-    if config.rotary and config.d_model // config.n_heads % 2:
-        raise ValueError(
-            f"Rotary positions rotate pairs: a head must be of even width; got {config.d_model}/{config.n_heads}."
-        )
     if config.n_layers % config.n_groups:
         raise ValueError(
             f"n_layers, {config.n_layers}, must be a multiple of n_groups, {config.n_groups}: each block is used in as "
             "many layers as any other."
         )
-    if not is_whole(config.n_segments) or config.n_segments < 0:
-        raise ValueError(f"n_segments must be a whole number, 0 or more; got {config.n_segments!r}.")
-
-
-def _check_pooler(model: LeanBert) -> None:
-    if model.pooler is None:
-        raise ValueError("This model has no pooler: read the state at [CLS] yourself.")
 
 
 def _check_text(model: LeanBert, ids: Tensor, segments: Tensor | None, mask: Tensor | None) -> None:

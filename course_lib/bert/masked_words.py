@@ -13,7 +13,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import visible
 from course_lib.inputs.shapes import check_shapes
 from course_lib.text.wordpiece import Read, WordPiece, Words
 
@@ -36,7 +35,8 @@ def mask_tokens(
     whole_words: words are chosen, with all their pieces. The answers are ids[chosen]. The generator is on ids' device.
     Raises TypeError and ValueError, in words, for ids and shares that are none.
     """
-    _check_masked(ids, tokenizer, share, kinds)
+    check_shapes("mask_tokens", ids=(ids, "int64 B T"))
+    _check_share(share)
     T, drawn = ids.shape[1], torch.rand(3, *ids.shape, generator=generator, device=ids.device)  # (3, B, T)
     choice, kind, other = drawn
     if whole_words:  # all pieces of a word look at what was drawn for its first
@@ -81,7 +81,6 @@ def masked_loss(model: nn.Module, batch: Masked) -> Tensor:
     logits = model(batch.ids, batch.segments, batch.mask, batch.places)  # (N, V)
     logits, pairs = logits if isinstance(logits, tuple) else (logits, None)
     total = F.cross_entropy(logits, batch.answers, reduction="sum") / max(1, len(batch.answers))
-    _check_follows(pairs, batch)
     return total if pairs is None else total + F.cross_entropy(pairs, batch.follows)
 
 
@@ -126,24 +125,14 @@ def _kinds_of_pieces(tokenizer: WordPiece) -> tuple[Tensor, Tensor]:
     return special, (~special).nonzero()[:, 0]
 
 
-def _check_masked(ids: Tensor, tokenizer: WordPiece, share: float, kinds: tuple) -> None:
-    check_shapes("mask_tokens", ids=(ids, "int64 B T"))
+def _check_share(share: float) -> None:
     if not 0 <= share <= 1:
         raise ValueError(f"share is the part of all pieces that is chosen, from 0 to 1; got {share}.")
-    if len(kinds) != 3 or min(kinds) < 0 or abs(sum(kinds) - 1) > 1e-6:
-        raise ValueError(f"kinds are three shares, [MASK], another piece, left, that make 1 together; got {kinds}.")
-    if visible(ids) and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(tokenizer):
-        raise ValueError(f"ids must be from 0 to {len(tokenizer) - 1}: are they another tokenizer's?")
-
-
-def _check_follows(pairs: Tensor | None, batch: Masked) -> None:
-    if (pairs is None) != (batch.follows is None):
-        raise ValueError("A MaskedWords with pairs=True needs a batch with `follows`, and another one without.")
 
 
 def _check_enough(texts: Sequence, batch: int) -> None:
-    if not 1 <= batch <= len(texts):
-        raise ValueError(f"A batch must be from 1 to as many texts as there are, {len(texts)}; got {batch}.")
+    if batch > len(texts):
+        raise ValueError(f"A batch of {batch} needs as many texts; got {len(texts)}.")
 
 
 def _check_blanks(places: Tensor, text: object) -> None:

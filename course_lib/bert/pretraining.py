@@ -31,10 +31,10 @@ def span_pairs(
     rows of a quarter, a half or the whole, in turn at random, each so many rows that the pieces are those of `batch`
     whole ones (the paper's rows are short in nine steps of ten, appendix A.2).
     Half of all b do not follow: label 1 (section 3.1, task 2). how: further arguments of `mask_tokens`.
-    Raises ValueError for a length below 20, a batch below 1, and a text that is not longer than a row.
+    Raises ValueError for a text that is not longer than a row.
     """
     ids = torch.as_tensor(ids)
-    _check_spans(ids, batch, length)
+    _check_spans(ids, length)
     generator = torch.Generator().manual_seed(seed)
 
     def draw(most: int, *shape: int) -> Tensor:
@@ -72,7 +72,7 @@ def masked_bits(model: nn.Module, ids: Tensor, tokenizer: WordPiece, seed: int =
     """
     ids, device = torch.as_tensor(ids), model.bias.device
     room = model.bert.max_len - 3
-    _check_spans(ids, 1, room + 3)
+    _check_spans(ids, room + 3)
     generator, total, n = torch.Generator().manual_seed(seed), 0.0, 0
     with reading(model):
         for rows in ids.unfold(0, room, room).split(32):  # (32, room)
@@ -114,8 +114,6 @@ def muon_on_blocks(model: nn.Module) -> Muon:
     return Muon([matrices, {"params": rest, "matrices": False}], rounds=3)
 
 
-def _check_spans(ids: Tensor, batch: int, length: int) -> None:
-    if batch < 1 or length < 20:
-        raise ValueError(f"A batch needs 1 row, a row 20 pieces or more; got {batch} and {length}.")
+def _check_spans(ids: Tensor, length: int) -> None:
     if ids.ndim != 1 or len(ids) <= length:
         raise ValueError(f"Rows of {length} pieces need a text (N,) longer than that; got {tuple(ids.shape)}.")

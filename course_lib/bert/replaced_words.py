@@ -46,7 +46,8 @@ def replace(ids: Tensor, chosen: Tensor, drawn: Tensor, mask: Tensor | None = No
     Where the sample is the original token, the text is as it was, and the answer is "not replaced" (Clark et al.,
     2020, section 2). Raises ValueError for another number of tokens than positions.
     """
-    _check_drawn(ids, chosen, drawn, mask)
+    check_shapes("replace", ids=(ids, "int64 B T"), chosen=(chosen, "bool B T"), mask=(mask, "bool B T"))
+    _check_drawn(chosen, drawn)
     read = ids.masked_scatter(chosen, drawn)
     return Replaced(read, read != ids, mask)
 
@@ -89,8 +90,6 @@ class Discriminator(nn.Module):
         return filled(lambda sizes, _: cls(LeanBert(LeanBertConfig(**sizes))), sizes, weights).train(model.training)
 
 
-def _check_drawn(ids: Tensor, chosen: Tensor, drawn: Tensor, mask: Tensor | None) -> None:
-    check_shapes("replace", ids=(ids, "int64 B T"), chosen=(chosen, "bool B T"), drawn=(drawn, "int64 N"))
-    check_shapes("replace", ids=(ids, "int64 B T"), mask=(mask, "bool B T"))
+def _check_drawn(chosen: Tensor, drawn: Tensor) -> None:
     if visible(chosen) and int(chosen.sum()) != len(drawn):
         raise ValueError(f"There are {int(chosen.sum())} chosen places and {len(drawn)} pieces for them: one each.")

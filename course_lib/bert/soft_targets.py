@@ -12,16 +12,15 @@ import math
 from torch import Tensor
 
 from course_lib.bert.lean_bert import LeanBert, LeanBertConfig
-from course_lib.inputs.sequences import is_whole, widened
+from course_lib.inputs.sequences import widened
 from course_lib.inputs.shapes import check_shapes
 
 
 def softened(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """softmax(z / tau): (..., V) -> (..., V). Above 1 the differences shrink; far above, all are equally likely.
 
-    Hinton et al. (2015), equation 1. Raises ValueError for a temperature that is not above 0.
+    Hinton et al. (2015), equation 1.
     """
-    _check_temperature(temperature)
     return (logits / temperature).softmax(dim=-1)
 
 
@@ -34,7 +33,6 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     does a position where it has no other; where the student alone gives 0, the loss is infinite. 0 for no position.
     Raises ValueError for shapes that differ.
     """
-    _check_temperature(temperature)
     check_shapes("distillation_loss", student=(student, "N V"), teacher=(teacher, "N V"))
     nothing = (teacher == -math.inf).all(dim=-1, keepdim=True)  # (N, 1)
     log_q = (widened(student).masked_fill(nothing, 0) / temperature).log_softmax(dim=-1)  # (N, V)
@@ -48,10 +46,9 @@ def kept_layers(teacher: LeanBert, layers: list[int]) -> LeanBert:
     """A copy of the teacher with these of its layers alone, in this order; tables and norms are the teacher's.
 
     layers: numbers from 0 (nearest to the tables). DistilBERT takes one of each two (Sanh et al., 2019, section 3). The
-    copy has the teacher's dtype and device. Raises ValueError for a teacher that shares its blocks, and for layers that
-    it has not.
+    copy has the teacher's dtype and device. Raises ValueError for a teacher that shares its blocks.
     """
-    _check_layers(teacher, layers)
+    _check_layers(teacher)
     config = LeanBertConfig(**{**vars(teacher.config), "n_layers": len(layers), "n_groups": len(layers)})
     student = LeanBert(config).to(teacher.tokens.weight)
     kept = {f"blocks.{new}.": f"blocks.{old}." for new, old in enumerate(layers)}
@@ -64,14 +61,6 @@ def kept_layers(teacher: LeanBert, layers: list[int]) -> LeanBert:
     return student.train(teacher.training)
 
 
-def _check_temperature(temperature: float) -> None:
-    if not temperature > 0:
-        raise ValueError(f"A temperature is a number above 0; got {temperature!r}.")
-
-
-def _check_layers(teacher: LeanBert, layers: list[int]) -> None:
-    n = teacher.config.n_layers
-    if teacher.config.n_groups != n:
+def _check_layers(teacher: LeanBert) -> None:
+    if teacher.config.n_groups != teacher.config.n_layers:
         raise ValueError("This teacher uses a block in several layers: no layer can be taken out of it.")
-    if not layers or any(not is_whole(layer) or not 0 <= layer < n for layer in layers):
-        raise ValueError(f"layers are numbers from 0 to {n - 1}, one or more; got {layers!r}.")

@@ -19,7 +19,6 @@ from course_lib.attention.block import Block, FeedForward
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import LayerNorm
 from course_lib.detection.resnet import ResNet
-from course_lib.inputs.sequences import check_sizes
 from course_lib.inputs.shapes import check_shapes
 from course_lib.vision.convnet import ConvLayer
 from course_lib.vision.images import image_batch
@@ -51,7 +50,6 @@ class Backbone(nn.Module):
 
     def __init__(self, channels: int, widths: tuple[int, ...] = (16, 32, 64)):
         super().__init__()
-        check_sizes(type(self).__name__, channels=channels, n_widths=len(widths))
         layers = [ConvLayer(channels, widths[0])]
         for before, own in pairwise(widths):
             layers += [ConvLayer(before, own, stride=2), ConvLayer(own, own)]
@@ -97,7 +95,6 @@ class Queries(nn.Module):
 
     def __init__(self, n_queries: int, d_model: int):
         super().__init__()
-        check_sizes(type(self).__name__, n_queries=n_queries, d_model=d_model)
         self.places = nn.Parameter(torch.randn(n_queries, d_model))
 
     def forward(self, grid: Tensor) -> tuple[Tensor, Tensor | None, Tensor | float]:
@@ -114,8 +111,6 @@ class Anchors(nn.Module):
 
     def __init__(self, n_queries: int, d_model: int, n_heads: int, near: bool = True):
         super().__init__()
-        check_sizes(type(self).__name__, n_queries=n_queries, d_model=d_model, n_heads=n_heads)
-        _check_width(d_model)
         rows = math.ceil(math.sqrt(n_queries))
         points = grid_points(rows, math.ceil(n_queries / rows))[:n_queries]
         self.points = nn.Parameter(points.logit())  # (Q, 2), before the sigmoid
@@ -154,8 +149,6 @@ class DETR(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        check_sizes(type(self).__name__, n_classes=n_classes, d_model=d_model, n_heads=n_heads, n_decoder=n_decoder)
-        _check_width(d_model)
         d_ff = 4 * d_model if d_ff is None else d_ff
         self.backbone, self.project = backbone, nn.Conv2d(backbone.width, d_model, kernel_size=1)
         self.queries, self.d_model, self.at = queries, d_model, 0.5

@@ -12,7 +12,8 @@ from torch import Tensor
 from course_lib.detection.average_precision import Found
 from course_lib.detection.boxes import giou, iou, to_corners
 from course_lib.detection.detr import grid_points
-from course_lib.inputs.sequences import check_sizes, visible, widened
+from course_lib.detection.matching import check_labels
+from course_lib.inputs.sequences import widened
 from course_lib.inputs.shapes import check_shapes
 from course_lib.vision.convnet import ConvLayer
 
@@ -26,7 +27,6 @@ class HeatMap(nn.Module):
 
     def __init__(self, backbone: nn.Module, n_classes: int, width: int = 64):
         super().__init__()
-        check_sizes(type(self).__name__, n_classes=n_classes, width=width)
         self.backbone, self.head = backbone, ConvLayer(backbone.width, width)
         self.naming, self.placing = nn.Conv2d(width, n_classes, 1), nn.Conv2d(width, 4, 1)
         nn.init.constant_(self.naming.bias, -4.6)
@@ -46,7 +46,7 @@ def heat_of(labels: Tensor, truth: Tensor, h: int, w: int, n_classes: int) -> Te
     cell that is nearest to it. Raises ValueError for a label that is no class, where it can be seen.
     """
     check_shapes("heat_of", labels=(labels, "int64 B M"), truth=(truth, "B M 4"))
-    _check_labels(labels, n_classes)
+    check_labels(labels, n_classes)
     truth = widened(truth)
     grid = grid_points(h, w, dtype=truth.dtype, device=truth.device)  # (S, 2)
     sides = torch.cat([truth.new_full((1,), w), truth.new_full((1,), h)])
@@ -68,7 +68,6 @@ def heat_loss(logits: Tensor, boxes: Tensor, labels: Tensor, truth: Tensor, w: i
     """
     check_shapes("heat_loss", logits=(logits, "B S K"), boxes=(boxes, "B S 4"), labels=(labels, "int64 B M"),
                  truth=(truth, "B M 4"))  # fmt: skip
-    _check_grid(logits.shape[1], w)
     logits, boxes, truth, h = widened(logits), widened(boxes), widened(truth), logits.shape[1] // w
     heat = heat_of(labels, truth, h, w, logits.shape[-1])  # (B, S, K)
     p, real = logits.sigmoid(), labels >= 0
@@ -111,16 +110,3 @@ def suppress(found: Found, at: float = 0.5) -> Found:
         struck = same & (iou(*own) > at) & stays[scene, query][:, None]
         stays = stays.scatter(1, rest, stays.gather(1, rest) & ~struck)
     return Found(torch.where(stays, labels, -1), boxes, scores)
-
-
-def _check_labels(labels: Tensor, n_classes: int) -> None:
-    if visible(labels) and labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < n_classes:
-        raise ValueError(
-            f"Labels are classes from 0 to {n_classes - 1}, or -1 for padding; got {int(labels.min())} to "
-            f"{int(labels.max())}."
-        )
-
-
-def _check_grid(S: int, w: int) -> None:
-    if w < 1 or S % w:
-        raise ValueError(f"A grid of {S} cells has rows of the same length, w; got w={w}.")

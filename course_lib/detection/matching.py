@@ -105,7 +105,7 @@ def check_labels(labels: Tensor, n_classes: int) -> None:
     if visible(labels) and labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < n_classes:
         raise ValueError(
             f"Labels are classes from 0 to {n_classes - 1}, or -1 for padding; got {int(labels.min())} to "
-            f'{int(labels.max())}. "No object", class {n_classes}, is asked of queries, never of objects.'
+            f'{int(labels.max())}. "No object" is asked of queries, never of objects.'
         )
 
 

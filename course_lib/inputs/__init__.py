@@ -3,12 +3,9 @@
 from course_lib.inputs.reach import reach
 from course_lib.inputs.sequences import (
     autocast_is_on,
-    check_partners,
     check_sequence,
-    check_sizes,
     check_text,
     full_precision,
-    is_real,
     is_whole,
     map_state,
     reading,
@@ -25,14 +22,11 @@ from course_lib.inputs.shapes import broadcasts, check_same_shapes, check_shapes
 __all__ = [
     "autocast_is_on",
     "broadcasts",
-    "check_partners",
     "check_same_shapes",
     "check_sequence",
     "check_shapes",
-    "check_sizes",
     "check_text",
     "full_precision",
-    "is_real",
     "is_whole",
     "map_state",
     "reach",

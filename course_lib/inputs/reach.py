@@ -28,7 +28,8 @@ def reach(read: Callable[[Tensor], Tensor | tuple], x: Tensor, at: int = -1, *, 
         x = x.detach().clone().requires_grad_()
         out = read(x)
         out = out[0] if isinstance(out, tuple) else out
-        _check_output(out, x, at)
+        check_shapes("reach", x=(x, "B T width"), out=(out, "B time_out+ width_out+"))
+        _check_depends(out, x)
         squares = sum(_squares(out[:, at], x, some) for some in torch.eye(out.shape[-1]).to(out).split(64))
     return squares.sqrt() if each else squares.mean(0).sqrt()  # (B, T) or (T,)
 
@@ -47,14 +48,7 @@ def _squares(out: Tensor, x: Tensor, directions: Tensor) -> Tensor:
         return sum(grad.to(wide).square().sum(-1) for grad in one_by_one)
 
 
-def _check_output(out: Tensor, x: Tensor, at: int) -> None:
-    if not isinstance(out, Tensor) or not out.is_floating_point():
-        got = out.dtype if isinstance(out, Tensor) else type(out).__name__
-        raise TypeError(f"read must give vectors of real numbers, or a tuple that begins with them; got {got}.")
-    if out.ndim != 3 or len(out) != len(x) or not out.shape[-1]:
-        raise ValueError(f"read must give out (batch, time, width) of batch {len(x)}; got {tuple(out.shape)}.")
-    if not -out.shape[1] <= at < out.shape[1]:
-        raise ValueError(f"at must be a place of the output, of which there are {out.shape[1]}; got {at}.")
+def _check_depends(out: Tensor, x: Tensor) -> None:
     if not out.requires_grad or torch.autograd.grad(out.sum(), x, retain_graph=True, allow_unused=True)[0] is None:
         raise ValueError(
             "The output does not depend on x: read must compute it from the x that it is handed, and without no_grad() "

@@ -9,7 +9,6 @@ by `fit` in the loss.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from numbers import Real
 from operator import index
 
 import torch
@@ -100,33 +99,19 @@ def text_places(ids: Tensor, mask: Tensor | None = None, past: int = 0) -> Tenso
     return (mask.cumsum(dim=1) - 1).clamp(min=0)[:, past:]
 
 
-def check_text(model: nn.Module, ids: Tensor, mask: Tensor | None, cache: list[dict] | None, past: int) -> None:
+def check_text(model: nn.Module, ids: Tensor, mask: Tensor | None, past: int) -> None:
     """Raise ValueError or TypeError, in words, unless a language model can read ids (B, T) behind `past` others.
 
-    The model has `blocks`, of which each has a dict in the cache, and reads max_len tokens; the mask is bool
-    (B, past + T), its padding on the left.
+    The model reads max_len tokens; the mask is bool (B, past + T), its padding on the left.
     """
     T_all = past + ids.shape[1]
-    if cache is not None and len(cache) != len(model.blocks):
-        raise ValueError(f"The cache must be a list of {len(model.blocks)} dicts, one a block; got {len(cache)}.")
     if T_all > model.max_len:
         raise ValueError(
             f"The text is {T_all} tokens long, and this model reads {model.max_len}: cut it, or let `generate` slide a "
             "window over it."
         )
-    if mask is None:
-        return
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        got = getattr(mask, "dtype", type(mask).__name__)
-        raise TypeError(f"The mask must be a tensor of bool, True = a real token; got {got}. Compare: ids != padding.")
-    if mask.shape != (len(ids), T_all):
-        raise ValueError(
-            f"The mask must be (batch, time) = {(len(ids), T_all)}, for what the cache holds and what is new; got "
-            f"{tuple(mask.shape)}."
-        )
-    if mask.device != ids.device:
-        raise ValueError(f"The mask is on {mask.device}, the text on {ids.device}: move one of them.")
-    if visible(mask) and (mask[:, :-1] & ~mask[:, 1:]).any():
+    check_shapes(type(model).__name__, ids=(ids, "int B T"), mask=(mask, f"bool B {T_all}"))
+    if mask is not None and visible(mask) and (mask[:, :-1] & ~mask[:, 1:]).any():
         raise ValueError(
             "The mask has padding behind a real token. Padding must stand on the left, so that all rows end together; "
             "on the right it needs no mask, for nothing looks ahead."
@@ -157,49 +142,11 @@ def is_whole(number) -> bool:
     return not isinstance(number, bool)
 
 
-def is_real(number) -> bool:
-    """Whether this is one real number, NumPy's too. True is none, and neither is a tensor."""
-    return isinstance(number, Real) and not isinstance(number, bool)
-
-
-def check_sizes(name: str, **sizes: int) -> None:
-    """Raise ValueError, in words, unless every size is 1 or more."""
-    if min(sizes.values()) < 1:
-        got = ", ".join(f"{size}={number}" for size, number in sizes.items())
-        raise ValueError(f"{name} sizes must be 1 or more; got {got}.")
-
-
 def check_sequence(layer: nn.Module, x: Tensor, *states: Tensor, n_directions: int = 1) -> None:
     """Raise ValueError or TypeError, in words, unless a recurrent layer can read x (B, T, D) from these states."""
-    name, weight = type(layer).__name__, next(layer.parameters())
-    check_shapes(name, x=(x, f"any B+ T+ {layer.d_in}"))
-    shape = (layer.n_layers * n_directions, x.shape[0], layer.d_hidden)
-    for state in states:
-        if state.shape != shape:
-            rows = "n_layers" if n_directions == 1 else "n_layers * 2 directions"
-            raise ValueError(
-                f"The state must have shape ({rows}, batch, d_hidden) = {shape}; got {tuple(state.shape)}."
-            )
-    for name, tensor in (("x", x), *(("The state", state) for state in states)):
-        if tensor.device != weight.device:
-            raise ValueError(f"{name} is on {tensor.device}, the weights on {weight.device}: move one of them.")
-        mixed = tensor.is_floating_point() and autocast_is_on(weight)
-        if tensor.dtype != weight.dtype and not mixed:
-            raise TypeError(
-                f"{name} is {tensor.dtype} but the weights are {weight.dtype}: convert it with "
-                f".to({weight.dtype}), or embed it first if it holds token ids."
-            )
-        if visible(tensor) and not torch.isfinite(tensor).all():
-            raise ValueError(
-                f"{name} holds NaN or infinity: look for a division by zero in the data "
-                "or a learning rate that is too high."
-            )
-
-
-def check_partners(source: Tensor, target_in: Tensor) -> None:
-    """Raise ValueError, in words, unless there are as many targets as sources."""
-    if len(source) != len(target_in):
-        raise ValueError(f"Every source needs its target; got {len(source)} sources and {len(target_in)} targets.")
+    state = f"{layer.n_layers * n_directions} B {layer.d_hidden}"
+    names = {f"state_{i}": (part, state) for i, part in enumerate(states)}
+    check_shapes(type(layer).__name__, x=(x, f"B+ T+ {layer.d_in}"), **names)
 
 
 def map_state(state, change: Callable[[Tensor], Tensor]):

@@ -15,10 +15,10 @@ import torch.nn as nn
 from torch import Tensor
 
 from course_lib.attention.block import Block, GatedFeedForward
-from course_lib.attention.multi_head import MultiHead
+from course_lib.attention.multi_head import MultiHead, check_heads
 from course_lib.attention.norms import RMSNorm
 from course_lib.attention.positions import rotate
-from course_lib.inputs.sequences import check_sizes, check_text, text_places, token_ids
+from course_lib.inputs.sequences import check_text, text_places, token_ids
 from course_lib.inputs.shapes import check_same_shapes
 from course_lib.language.generate import generate
 from course_lib.weights.llama_weights import from_gguf, from_llama
@@ -84,7 +84,7 @@ class Decoder(nn.Module):
         """What `read_out` reads, (B, T, D): V numbers a place are many, whoever needs a few places picks them here."""
         ids = token_ids("ids", ids, self.embed, shortest=1)
         past = cache[0]["own"]["k"].shape[2] if cache and cache[0] else 0  # tokens that the cache holds
-        check_text(self, ids, mask, cache, past)
+        check_text(self, ids, mask, past)
         places = None if mask is None else text_places(ids, mask)  # (B, T_all): each row from its first real token
         x = self.embed(ids)  # (B, T, D)
         for block, kept in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
@@ -119,10 +119,5 @@ class Decoder(nn.Module):
 
 
 def _check_sizes(config: DecoderConfig) -> None:
-    sizes = {name: getattr(config, name) for name in DecoderConfig.__annotations__ if name not in ("base", "eps")}
-    check_sizes("DecoderConfig", **{name: size for name, size in sizes.items() if size is not None})
-    if config.n_heads % config.n_kv_heads:
-        got = f"n_heads={config.n_heads}, n_kv_heads={config.n_kv_heads}"
-        raise ValueError(f"Equal groups of heads share keys: n_heads must be a multiple of n_kv_heads; got {got}.")
-    if (d_head := config.d_head or config.d_model / config.n_heads) % 2:
-        raise ValueError(f"Each head turns pairs of numbers: its width must be a whole, even number; got {d_head:g}.")
+    if config.d_head is None:
+        check_heads(config.d_model, config.n_heads)

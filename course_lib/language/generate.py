@@ -13,7 +13,7 @@ from operator import index
 import torch
 from torch import Tensor
 
-from course_lib.inputs.sequences import is_real, is_whole, reading, select_rows
+from course_lib.inputs.sequences import is_whole, reading, select_rows
 from course_lib.inputs.shapes import check_shapes
 from course_lib.recurrent.language_model import COLDEST
 
@@ -21,11 +21,9 @@ from course_lib.recurrent.language_model import COLDEST
 def keep_top_k(logits: Tensor, k: int) -> Tensor:
     """The k best logits stay, every other token gets -infinity (Fan et al., 2018, section 5.4).
 
-    logits (..., V) -> (..., V). Exactly k stay, also among equals; all of them where k is larger than V. Raises
-    ValueError unless k is a whole number, 1 or more.
+    logits (..., V) -> (..., V). Exactly k stay, also among equals; all of them where k is larger than V.
     """
     check_shapes("keep_top_k", logits=(logits, "... V+"))
-    _check_count("top_k", k, 1)
     best = logits.topk(min(k, logits.shape[-1])).indices  # (..., k)
     kept = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, best, True)  # (..., V)
     return logits.masked_fill(~kept, -math.inf)
@@ -36,11 +34,9 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
 
         sum of p(token) over the set >= p,  best tokens first
 
-    logits (..., V) -> (..., V), -infinity outside the set. p = 0 keeps the best token, p = 1 all of them. Raises
-    ValueError for another p.
+    logits (..., V) -> (..., V), -infinity outside the set. p = 0 keeps the best token, p = 1 all of them.
     """
     check_shapes("keep_top_p", logits=(logits, "... V+"))
-    _check_share(p)
     if p == 1:
         return logits
     probs, order = _precise(logits).softmax(dim=-1).sort(descending=True, stable=True)  # (..., V)
@@ -57,10 +53,10 @@ def next_probs(
 
     Temperature 0 gives all to the best token; 1 is the model's own distribution; more makes it more even. None keeps
     every token. Half precision is computed in full; NaN or infinity among the logits makes all of a row NaN. Raises
-    ValueError or TypeError for knobs that do not fit.
+    ValueError for knobs that do not fit.
     """
     check_shapes("next_probs", logits=(logits, "... V+"))
-    _check_temperature(temperature)
+    _check_knobs(temperature, top_k, top_p)
     logits = _precise(logits)
     logits = logits - logits.amax(dim=-1, keepdim=True)  # changes no probability; nothing is too large to divide
     if temperature < COLDEST:
@@ -97,7 +93,6 @@ def generate(
     broken model.
     """
     rows, stop = _check_prompts(prompts), _check_stop(stop)
-    _check_count("n_tokens", n_tokens, 0)
     _check_knobs(temperature, top_k, top_p)
     with reading(model):
         return _write(model, rows, n_tokens, stop, (temperature, top_k, top_p), generator, cache)
@@ -203,29 +198,12 @@ def _warn_if_it_slides(length: int, max_len: int) -> bool:
     return length > max_len
 
 
-def _check_count(name: str, count: int, least: int) -> None:
-    if not is_whole(count) or count < least:
-        raise ValueError(f"{name} must be a whole number, {least} or more; got {count!r}.")
-
-
-def _check_share(p: float) -> None:
-    if not is_real(p) or not 0 <= p <= 1:
-        raise ValueError(f"top_p is a probability, from 0 (the best token alone) to 1 (every token); got {p!r}.")
-
-
-def _check_temperature(temperature: float) -> None:
-    if not is_real(temperature) or not 0 <= temperature < math.inf:
-        raise ValueError(
-            f"The temperature must be a number from 0 (always the best token) upwards; got {temperature!r}."
-        )
-
-
 def _check_knobs(temperature: float, top_k: int | None, top_p: float | None) -> None:
-    _check_temperature(temperature)
-    if top_k is not None:
-        _check_count("top_k", top_k, 1)
-    if top_p is not None:
-        _check_share(top_p)
+    if not 0 <= temperature < math.inf or top_k is not None and top_k < 1 or top_p is not None and not 0 <= top_p <= 1:
+        raise ValueError(
+            "The temperature must be a number from 0 (always the best token) upwards, top_k 1 or more, top_p from 0 to "
+            f"1; got {temperature}, {top_k} and {top_p}."
+        )
 
 
 def _check_prompts(prompts) -> list[list[int]]:

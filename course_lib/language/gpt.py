@@ -42,7 +42,7 @@ class GPTConfig:
     pre_norm: bool = True
 
     def __post_init__(self):
-        check_blocks(self, vocab_size=self.vocab_size, max_len=self.max_len)
+        check_blocks(self)
 
 
 def parameter_count(config: GPTConfig) -> int:
@@ -104,7 +104,7 @@ class GPT(nn.Module):
     def forward(self, ids: Tensor, mask: Tensor | None = None, cache: list[dict] | None = None) -> Tensor:
         ids = token_ids("The text", ids, self.tokens, shortest=1)
         past = cache[0]["own"]["k"].shape[2] if cache and cache[0] else 0  # tokens that the cache holds
-        check_text(self, ids, mask, cache, past)
+        check_text(self, ids, mask, past)
         x = self.tokens(ids)  # (B, T, D)
         x = self.dropout(x if self.places is None else x + self.places(text_places(ids, mask, past)))
         for block, kept in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):

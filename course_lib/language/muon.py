@@ -5,7 +5,6 @@ et al., 2024). Muon steps along U V^T, not along that average's U S V^T: the sam
 Shapes: a matrix is (m, n); dots stand for any number of matrices before it.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -27,7 +26,7 @@ def orthogonalise(matrix: Tensor, rounds: int = 5) -> Tensor:
     between 0.002 and 1 to one between 0.68 and 1.21, near 1 and not to it; a smaller one stays smaller, and 0 is 0.
     Raises ValueError or TypeError, in words, for what is no matrix of real numbers.
     """
-    _check_matrix(matrix, rounds)
+    check_shapes("orthogonalise", matrix=(matrix, "... m+ n+"))
     a, b, c = NEWTON_SCHULZ
     x = matrix / matrix.abs().amax(dim=(-2, -1), keepdim=True).clamp(min=1)  # or the squares in its length overflow
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
@@ -44,9 +43,7 @@ def split(model: nn.Module) -> list[dict]:
 
     A row of an embedding is the vector of one token, and a row of the read-out its score: they are tables, of which one
     batch moves some rows much and others not at all, and AdamW serves them better (Jordan et al., 2024).
-    Raises ValueError for a model without `blocks` that hold linear layers.
     """
-    _check_blocks(getattr(model, "blocks", None))
     layers = [part for part in model.blocks.modules() if isinstance(part, nn.Linear)]
     inside = {id(layer.weight): layer.weight for layer in layers}
     rest = [weight for weight in model.parameters() if id(weight) not in inside]
@@ -114,19 +111,6 @@ def _adam(gradient: Tensor, state: dict, group: dict, eps: float = 1e-8) -> Tens
     return mean / (square.sqrt() + eps)
 
 
-def _check_matrix(matrix: Tensor, rounds: int) -> None:
-    check_shapes("orthogonalise", matrix=(matrix, "... m+ n+"))
-    if rounds < 0:
-        raise ValueError(f"orthogonalise needs 0 rounds or more; got rounds={rounds}.")
-
-
-def _check_blocks(blocks: nn.Module | None) -> None:
-    if not isinstance(blocks, nn.Module) or not any(isinstance(part, nn.Linear) for part in blocks.modules()):
-        raise ValueError(
-            "split takes linear layers out of a model's `blocks`, and this one has none: write the groups."
-        )
-
-
 def _check_groups(groups) -> list[dict]:
     groups = list(groups)
     if strangers := [type(group).__name__ for group in groups if not isinstance(group, dict)]:
@@ -138,10 +122,6 @@ def _check_groups(groups) -> list[dict]:
 
 
 def _check_group(group: dict) -> None:
-    if wrong := [f"{name}={group[name]}" for name in ("lr", "weight_decay") if not 0 <= group[name] < math.inf]:
-        raise ValueError(f"Muon needs finite numbers, 0 or more; got {', '.join(wrong)}.")
-    if wrong := [decay for decay in (group["momentum"], *group["betas"]) if not 0 <= decay < 1]:
-        raise ValueError(f"momentum and betas weigh the past: each from 0 to below 1; got {wrong[0]}.")
     shapes = [tuple(weight.shape) for weight in group["params"] if group["matrices"]]
     if wrong := [shape for shape in shapes if len(shape) != 2]:
         raise ValueError(f"Muon steps matrices; {wrong[0]} is the shape of none: put it where `matrices` is False.")

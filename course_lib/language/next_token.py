@@ -21,10 +21,10 @@ def windows(ids: Tensor, batch: int, length: int, seed: int = 0) -> Iterator[Ten
     """Endless batches (batch, length + 1): stretches of the text from anywhere, each place as likely as the other.
 
     ids (N,), a tensor or a list. One token more than a model reads: the last one is only an answer. Raises ValueError
-    for a text that is no longer than `length`, and for a size below 1.
+    for a text that is no longer than `length`.
     """
     ids = torch.as_tensor(ids)
-    _check_windows(ids, batch, length)
+    _check_windows(ids, length)
     generator = torch.Generator().manual_seed(seed)
     while True:
         at = torch.randint(len(ids) - length, (batch, 1), generator=generator)
@@ -42,10 +42,10 @@ def bits_per_token(model: nn.Module, ids: Tensor, length: int | None = None) -> 
 
     The text is read in windows of `length` tokens (the model's max_len where None), each half a window further on, and
     only the second half of a window is asked; so the first half of the first is not, nor is what fills no window.
-    Raises ValueError for a text no longer than `length` and for one below 2.
+    Raises ValueError for a text no longer than `length`.
     """
     ids, length = torch.as_tensor(ids), model.max_len if length is None else length
-    _check_windows(ids, 1, length, shortest=2)
+    _check_windows(ids, length)
     device = next(model.parameters()).device
     skipped, total, rows = length // 2, 0.0, ids.unfold(0, length + 1, length - length // 2)  # (rows, T + 1)
     with reading(model):
@@ -70,9 +70,7 @@ def three_rounds(model: nn.Module) -> Muon:
     return Muon(split(model), rounds=3)
 
 
-def _check_windows(ids: Tensor, batch: int, length: int, shortest: int = 1) -> None:
-    if batch < 1 or length < shortest:
-        raise ValueError(f"A batch needs 1 window, a window {shortest} tokens or more; got {batch} and {length}.")
+def _check_windows(ids: Tensor, length: int) -> None:
     if ids.ndim != 1 or len(ids) <= length:
         raise ValueError(
             f"Windows of {length} tokens and the one behind them need a text (N,) longer than that; got "

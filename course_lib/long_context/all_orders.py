@@ -13,7 +13,7 @@ from torch import Tensor
 from course_lib.attention.block import FeedForward
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes, token_ids, visible
+from course_lib.inputs.sequences import token_ids, visible
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -38,7 +38,6 @@ class AllOrders(nn.Module):
 
     def __init__(self, vocab_size: int, max_len: int, d_model: int, n_heads: int, n_layers: int):
         super().__init__()
-        check_sizes("AllOrders", vocab_size=vocab_size, max_len=max_len, n_layers=n_layers)
         self.tokens, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
         self.asks = nn.Parameter(torch.randn(d_model))  # the w of section 2.3
         self.attention = nn.ModuleList(MultiHead(d_model, n_heads) for _ in range(n_layers))
@@ -68,7 +67,6 @@ def _check_order(order: Tensor) -> None:
 
 
 def _check_row(ids: Tensor, order: Tensor, max_len: int) -> None:
-    if ids.shape[1] > max_len or len(order) != ids.shape[1]:
-        raise ValueError(
-            f"A row has up to {max_len} places and an order as many as the row; got {ids.shape[1]} and {len(order)}."
-        )
+    check_shapes("AllOrders", ids=(ids, "int B T"), order=(order, "int T"))
+    if ids.shape[1] > max_len:
+        raise ValueError(f"A row has up to {max_len} places; got {ids.shape[1]}.")

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.attention.multi_head import MultiHead
-from course_lib.inputs.sequences import check_sizes, widened
+from course_lib.inputs.sequences import widened
 from course_lib.inputs.shapes import check_shapes
 from course_lib.long_context.window import check_alone, check_whole_row
 
@@ -39,7 +39,6 @@ def meetings(buckets: Tensor, chunk: int) -> Tensor:
     bucket in its chunk and in the one before. (The whole table: for pictures and tests.)
     """
     check_shapes("meetings", buckets=(buckets, "int ... R T"))
-    check_sizes("meetings", chunk=chunk)
     buckets = buckets.long()
     rank = buckets.argsort(dim=-1, stable=True).argsort(dim=-1) // chunk  # (..., R, T): in which chunk a place is
     steps = rank[..., :, None] - rank[..., None, :]
@@ -54,7 +53,7 @@ def hashed_attention(qk: Tensor, v: Tensor, buckets: Tensor, chunk: int, causal:
     (Kitaev et al., 2020, section 2, equations 5 and 6). Half precision is computed in full and rounded once. Raises
     ValueError for shapes that do not fit.
     """
-    _check_hashed(qk, v, buckets, chunk)
+    check_shapes("hashed_attention", qk=(qk, "... T+ d"), v=(v, "... T d_v"), buckets=(buckets, "int ... R T"))
     T, rest = qk.shape[-2], -qk.shape[-2] % chunk
     none = 2**62  # a bucket for what fills the last chunk; nobody else is in it
     kind, qk, v = v.dtype, F.pad(widened(qk), (0, 0, 0, rest)), F.pad(widened(v), (0, 0, 0, rest))
@@ -96,7 +95,7 @@ class HashedHeads(MultiHead):
 
     def __init__(self, d_model: int, n_heads: int, n_rounds: int = 1, n_buckets: int = 8, chunk: int = 16, **others):
         super().__init__(d_model, n_heads, **others)
-        _check_buckets(n_rounds, n_buckets, chunk)
+        _check_buckets(n_buckets)
         self.n_rounds, self.n_buckets, self.chunk = n_rounds, n_buckets, chunk
         self.w_k = self.w_q  # query and key are one (section 2, "Shared-QK Transformer")
 
@@ -123,12 +122,6 @@ def _with_former(part: Tensor, behind: int) -> Tensor:
     return torch.cat([torch.cat([none, former], dim=-behind), part], dim=-behind + 1)
 
 
-def _check_buckets(n_rounds: int, n_buckets: int, chunk: int) -> None:
-    check_sizes("HashedHeads", n_rounds=n_rounds, n_buckets=n_buckets, chunk=chunk)
+def _check_buckets(n_buckets: int) -> None:
     if n_buckets % 2:
         raise ValueError(f"Buckets are directions and their opposites, an even number; got n_buckets={n_buckets}.")
-
-
-def _check_hashed(qk: Tensor, v: Tensor, buckets: Tensor, chunk: int) -> None:
-    check_shapes("hashed_attention", qk=(qk, "... T+ d"), v=(v, "... T d_v"), buckets=(buckets, "int ... R T"))
-    check_sizes("hashed_attention", chunk=chunk)

@@ -118,7 +118,6 @@ class ReversibleStack(nn.Module):
 
     def __init__(self, parts: list[tuple[nn.Module, nn.Module]], keep: bool = False):
         super().__init__()
-        _check_parts(parts)
         self.f, self.g = (nn.ModuleList(some) for some in zip(*parts, strict=True))
         self.keep = keep
 
@@ -133,8 +132,3 @@ class ReversibleStack(nn.Module):
             weights = [w for f, g in layers for part in (f, g) for w in part.parameters()]
             y_1, y_2 = _Stack.apply(x, x, layers, *weights)
         return (y_1 + y_2) / 2
-
-
-def _check_parts(parts: list[tuple[nn.Module, nn.Module]]) -> None:
-    if not parts or any(len(pair) != 2 for pair in parts):
-        raise ValueError("ReversibleStack needs one pair (f, g) or more: what is added to each of the two streams.")

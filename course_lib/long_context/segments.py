@@ -16,7 +16,7 @@ from torch import Tensor
 from course_lib.attention.block import Block
 from course_lib.attention.norms import LayerNorm
 from course_lib.attention.positions import rotate
-from course_lib.inputs.sequences import check_sizes, token_ids
+from course_lib.inputs.sequences import token_ids
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -61,7 +61,6 @@ class SegmentReader(nn.Module):
 
     def __init__(self, config: SegmentConfig):
         super().__init__()
-        _check_config(config)
         self.config = config
         self.tokens = nn.Embedding(config.vocab_size, config.d_model)
         look = {"window": config.window, "turn": rotate if config.relative else None}
@@ -108,19 +107,8 @@ def relative_scores(q: Tensor, k: Tensor, r: Tensor, u: Tensor, v: Tensor) -> Te
     return (by_content + by_place) / math.sqrt(q.shape[-1])
 
 
-def _check_config(config: SegmentConfig) -> None:
-    sizes = {name: getattr(config, name) for name in ("vocab_size", "d_model", "n_heads", "n_layers")}
-    check_sizes("SegmentReader", **sizes)
-    if config.memory < 0:
-        raise ValueError(f"memory is a number of positions, 0 or more; got {config.memory}.")
-
-
 def _check_read(model: SegmentReader, memory: tuple, x: Tensor) -> None:
-    wanted = (len(x), model.config.d_model)
+    states = {f"memory_{i}": (part, f"B M {x.shape[2]}") for i, part in enumerate(memory)}
+    check_shapes("SegmentReader", x=(x, "B S D"), **states)
     if model.places is not None and x.shape[1] > len(model.places.weight):
         raise ValueError(f"A segment has up to {len(model.places.weight)} learned places; got {x.shape[1]} tokens.")
-    if len(memory) != len(model.blocks) or any(m.ndim != 3 or (len(m), m.shape[-1]) != wanted for m in memory):
-        raise ValueError(
-            f"A memory is a tuple of {len(model.blocks)} tensors (batch, places, d_model) = ({wanted[0]}, any, "
-            f"{wanted[1]}), as the reader gave it for the segment before; got {[tuple(m.shape) for m in memory]}."
-        )

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from course_lib.attention.attention import attend
 from course_lib.attention.multi_head import MultiHead
-from course_lib.inputs.sequences import check_sizes
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -18,9 +17,8 @@ def band_mask(T: int, window: int, n_global: int = 0, causal: bool = False, devi
     """True where |i - j| < window, and in the rows and the columns of the first n_global positions: bool (T, T).
 
     (Longformer; Beltagy, Peters and Cohan, 2020, section 3.1, whose window counts both sides together.) causal: nothing
-    ahead, for global tokens as well. Raises ValueError for a window below 1.
+    ahead, for global tokens as well.
     """
-    _check_window(window, n_global)
     place = torch.arange(T, device=device)
     near = (place[:, None] - place).abs() < window  # (T, T)
     everywhere = place < n_global
@@ -47,7 +45,7 @@ def local_attention(q: Tensor, k: Tensor, v: Tensor, window: int, n_global: int 
     q, k (..., T, d), v (..., T, d_v) -> (..., T, d_v). The row is cut into blocks of w positions; each attends to
     itself, the block before, the block after and the global tokens. Raises ValueError for shapes that do not fit.
     """
-    _check_local(q, k, v, window, n_global)
+    check_shapes("local_attention", q=(q, "... T d"), k=(k, "... T d"), v=(v, "... T d_v"))
     T, g = q.shape[-2], min(n_global, q.shape[-2])
     rest = -T % window  # what the last stretch lacks
     q_cut = F.pad(q, (0, 0, 0, rest)).unflatten(-2, (-1, window))  # (..., n, w, d)
@@ -76,7 +74,6 @@ class LocalHeads(MultiHead):
 
     def __init__(self, d_model: int, n_heads: int, near: int, n_global: int = 0, **others):
         super().__init__(d_model, n_heads, **others)
-        _check_window(near, n_global)
         self.near, self.n_global = near, n_global
 
     def heads(self, q, k, v, mask=None, causal=False, bias=None):
@@ -104,14 +101,3 @@ def check_whole_row(layer: MultiHead, q: Tensor, k: Tensor) -> None:
             f"{type(layer).__name__} reads a row as a whole, with a key for each query; got {q.shape[2]} queries and "
             f"{k.shape[2]} keys. Read without a cache, or use MultiHead."
         )
-
-
-def _check_window(window: int, n_global: int) -> None:
-    check_sizes("A window", window=window)
-    if n_global < 0:
-        raise ValueError(f"n_global is a number of positions, 0 or more; got {n_global}.")
-
-
-def _check_local(q: Tensor, k: Tensor, v: Tensor, window: int, n_global: int) -> None:
-    check_shapes("local_attention", q=(q, "... T d"), k=(k, "... T d"), v=(v, "... T d_v"))
-    _check_window(window, n_global)

@@ -11,7 +11,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_partners, check_sizes, select_rows
+from course_lib.inputs.sequences import select_rows
 from course_lib.inputs.shapes import check_shapes
 from course_lib.text.pairs import END, START
 from course_lib.translation.seq2seq import AttentionDecoder, Decoder
@@ -43,7 +43,6 @@ class Captioner(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        check_sizes(type(self).__name__, n_places=n_places, vocab_size=vocab_size, d_model=d_model, d_hidden=d_hidden)
         sizes = (vocab_size, d_model, d_hidden, 1, cell, dropout)
         self.backbone, self.n_places = backbone, n_places
         self.begin = nn.Linear(n_places * backbone.width, d_model)
@@ -52,7 +51,6 @@ class Captioner(nn.Module):
 
     def forward(self, images: Tensor, target_in: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """mask bool (B, S): where it may attend, everywhere if None."""
-        check_partners(images, target_in)
         state, memory = self.see(images)
         logits, _, weights = self.decoder(target_in, state, memory, mask)
         return logits, weights
@@ -85,7 +83,7 @@ def over_image(weights: Tensor, grid: tuple[int, int], size: tuple[int, int]) ->
     grid (h, w), size (H, W), its sides multiples of the grid's; the pixels of a position share its weight equally.
     Raises ValueError where that does not fit.
     """
-    _check_grid(weights, grid, size)
+    _check_grid(grid, size)
     (h, w), (H, W) = grid, size
     cells = weights.unflatten(-1, grid) / (H // h * (W // w))  # (..., h, w)
     return cells.repeat_interleave(H // h, dim=-2).repeat_interleave(W // w, dim=-1)
@@ -101,11 +99,7 @@ def share_inside(weights: Tensor, part: Tensor, grid: tuple[int, int]) -> Tensor
     return (over_image(weights, grid, part.shape[-2:]) * part).sum(dim=(-2, -1))
 
 
-def _check_grid(weights: Tensor, grid: tuple[int, int], size: tuple[int, int]) -> None:
+def _check_grid(grid: tuple[int, int], size: tuple[int, int]) -> None:
     (h, w), (H, W) = grid, size
-    check_sizes("over_image", h=h, w=w, H=H, W=W)
-    if weights.shape[-1] != h * w or H % h or W % w:
-        raise ValueError(
-            f"A grid of {h} x {w} has weights (..., {h * w}) and lies over an image whose sides are multiples of it; "
-            f"got {tuple(weights.shape)} and {H} x {W}."
-        )
+    if H % h or W % w:
+        raise ValueError(f"A grid of {h} x {w} lies over an image whose sides are multiples of it; got {H} x {W}.")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from course_lib.attention.block import ACTIVATIONS, Block, Encoder
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes, token_ids, visible
+from course_lib.inputs.sequences import token_ids, visible
 from course_lib.multimodal.contrastive import scores_of
 from course_lib.vision.vit import ViT, ViTConfig
 from course_lib.weights.hf_activations import HF_ACTIVATIONS
@@ -34,7 +34,6 @@ class TextTower(nn.Module):
     def __init__(self, vocab_size: int, max_len: int, d_model: int, n_heads: int, n_layers: int, width: int, end: int,
                  **block):  # fmt: skip
         super().__init__()
-        check_sizes(type(self).__name__, vocab_size=vocab_size, max_len=max_len, width=width)
         self.tokens, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
         self.encoder = Encoder(d_model, n_heads, n_layers, pre_norm=True, **{"activation": F.gelu} | block)
         self.project, self.end = nn.Linear(d_model, width, bias=False), end
@@ -73,7 +72,6 @@ class CLIP(nn.Module):
 
     def __init__(self, image: nn.Module, text: nn.Module, temperature: float = TEMPERATURE):
         super().__init__()
-        _check_temperature(temperature)
         self.image, self.text = image, text
         self.log_scale = nn.Parameter(torch.full((), -math.log(temperature)))
 
@@ -161,11 +159,6 @@ def _check_texts(tower: TextTower, ids: Tensor) -> None:
             f"A text stands where it ends: each row of ids needs the end, {tower.end}. WordTokenizer.batch(texts, "
             "end=True) puts it there."
         )
-
-
-def _check_temperature(temperature: float) -> None:
-    if not temperature > 0:
-        raise ValueError(f"Scores are divided by the temperature: it must be above 0; got {temperature}.")
 
 
 def _check_copied(model):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from course_lib.attention.block import Encoder
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_partners, check_sizes, token_ids
+from course_lib.inputs.sequences import token_ids
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -27,7 +27,6 @@ class WordsAndImage(nn.Module):
 
     def __init__(self, embed: nn.Module, n_places: int, vocab_size: int, max_len: int, d_model: int):
         super().__init__()
-        check_sizes(type(self).__name__, n_places=n_places, vocab_size=vocab_size, max_len=max_len, d_model=d_model)
         self.embed, self.max_len = embed, max_len
         self.words = nn.Embedding(vocab_size, d_model)  # E
         self.word_places = nn.Parameter(0.02 * torch.randn(max_len, d_model))
@@ -39,7 +38,6 @@ class WordsAndImage(nn.Module):
     def forward(self, images: Tensor, ids: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         ids = token_ids("ids", ids, self.words, shortest=1)
         _check_words(ids, mask, self.max_len)
-        check_partners(images, ids)
         words = self.words(ids) + self.word_places[: ids.shape[1]] + self.segments[0]  # (B, T, D)
         image = self.embed(images)
         check_shapes("The embedding", image=(image, f"any B {len(self.image_places)} {words.shape[2]}"))

@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes, widened
+from course_lib.inputs.sequences import widened
 from course_lib.inputs.shapes import check_shapes
 
 COMMITMENT = 0.25  # van den Oord et al. (2017, section 3.2): results hardly change from 0.1 to 2
@@ -50,7 +50,6 @@ class Quantiser(nn.Module):
 
     def __init__(self, n_codes: int, width: int):
         super().__init__()
-        check_sizes(type(self).__name__, n_codes=n_codes, width=width)
         self.codes = nn.Parameter(torch.randn(n_codes, width))
         self.register_buffer("share", torch.ones(n_codes))
 

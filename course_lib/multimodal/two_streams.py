@@ -12,7 +12,6 @@ import torch.nn as nn
 from torch import Tensor
 
 from course_lib.attention.block import Block
-from course_lib.inputs.sequences import check_sizes
 from course_lib.multimodal.one_stream import WordsAndImage
 
 
@@ -63,7 +62,6 @@ class TwoStreams(nn.Module):
         **block,
     ):
         super().__init__()
-        check_sizes(type(self).__name__, n_layers=n_layers)
         self.embedding = WordsAndImage(embed, n_places, vocab_size, max_len, d_model)
         self.blocks = nn.ModuleList(CoLayer(d_model, n_heads, **block) for _ in range(n_layers))
         self.readout = nn.Linear(d_model, vocab_size)

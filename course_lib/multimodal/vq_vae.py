@@ -9,7 +9,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.sequences import visible
 from course_lib.inputs.shapes import check_shapes
 from course_lib.multimodal.quantiser import Quantiser, nearest_code
 from course_lib.vision.convnet import ConvLayer
@@ -25,8 +25,6 @@ class VQVAE(nn.Module):
 
     def __init__(self, n_codes: int, code_width: int, width: int, n_stages: int = 3, channels: int = 1):
         super().__init__()
-        check_sizes(type(self).__name__, n_codes=n_codes, code_width=code_width, width=width, n_stages=n_stages)
-        check_sizes(type(self).__name__, channels=channels)
         sizes = [width * 2**stage for stage in range(n_stages)]
         down, up, before = [], [], channels
         for own in sizes:

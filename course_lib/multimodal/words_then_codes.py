@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.inputs.sequences import is_whole, reading, visible
+from course_lib.inputs.sequences import reading, visible
 from course_lib.inputs.shapes import check_shapes
 from course_lib.language.generate import next_probs
 
@@ -45,7 +45,7 @@ def draw(model: nn.Module, words: Tensor, n_codes: int, n_words: int, temperatur
     is in eval mode meanwhile. generator: on the model's device. Raises ValueError or TypeError as `next_probs` does.
     """
     check_shapes("draw", words=(words, "int B T+"))
-    _check_draw(model, words.shape[1], n_codes, n_words)
+    _check_draw(model, words.shape[1] + n_codes)
     new, cache, drawn = words, [{} for _ in model.blocks], []
     with reading(model):
         for _ in range(n_codes):
@@ -70,14 +70,11 @@ def nats(model: nn.Module, rows: Tensor, n_codes: int) -> Tensor:
 
 
 def _check_count(rows: Tensor, n_codes: int) -> None:
-    if not is_whole(n_codes) or not 1 <= n_codes < rows.shape[1]:
+    if not 1 <= n_codes < rows.shape[1]:
         raise ValueError(f"Behind a word or more stand 1 to {rows.shape[1] - 1} codes; got n_codes={n_codes}.")
 
 
-def _check_draw(model: nn.Module, length: int, n_codes: int, n_words: int) -> None:
-    if not all(is_whole(count) and count >= 0 for count in (n_codes, n_words)):
-        raise ValueError(f"n_codes and n_words are whole numbers from 0; got {n_codes!r} and {n_words!r}.")
-    together = length + index(n_codes)
+def _check_draw(model: nn.Module, together: int) -> None:
     if together > model.max_len + 1:  # the last one is written, not read
         raise ValueError(f"Words and codes are {together} tokens together; this model reads {model.max_len}.")
 

@@ -33,11 +33,5 @@ def search(asked: Tensor, known: Tensor, k: int = 5) -> tuple[Tensor, Tensor]:
 
     By words among images, or by an image among words: it is the same. The nearest is first.
     """
-    _check_k(k, len(known))
     cosines, places = scores_of(asked, known, 1.0).topk(k, dim=1)
     return places, cosines
-
-
-def _check_k(k: int, n: int) -> None:
-    if not 1 <= k <= n:
-        raise ValueError(f"k is how many of the {n} known ones are wanted, 1 to {n}; got {k}.")

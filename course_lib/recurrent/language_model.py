@@ -41,10 +41,8 @@ class CharRNN(nn.Module):
     ) -> Tensor:
         """Continue each prompt (B, T) by n_tokens drawn from softmax(logits / temperature): (B, T + n_tokens).
 
-        Temperature 0 takes the most probable token; 1 is the model's own distribution. Raises ValueError for one
-        below 0.
+        Temperature 0 takes the most probable token; 1 is the model's own distribution.
         """
-        _check_temperature(temperature)
         tokens, state = [token_ids("The prompt", prompt, self.embed, shortest=1)], None
         for _ in range(n_tokens):
             logits, state = self(tokens[-1], state)
@@ -111,14 +109,9 @@ def bits_per_character(model: nn.Module, ids: Tensor, n_streams: int = 64, chunk
     return sum(mean * tokens for mean in nats.tolist()) / (steps * tokens) / math.log(2)
 
 
-def _check_temperature(temperature: float) -> None:
-    if not temperature >= 0:
-        raise ValueError(f"The temperature must be 0 or more; got {temperature}.")
-
-
 def _check_long_enough(ids: Tensor, batch_size: int, chunk: int) -> None:
-    if ids.ndim != 1 or min(batch_size, chunk) < 1 or len(ids) <= batch_size * chunk:
+    if ids.ndim != 1 or len(ids) <= batch_size * chunk:
         raise ValueError(
-            f"{batch_size} streams in chunks of {chunk} need more than {max(batch_size, 1) * max(chunk, 1)} "
-            f"tokens in one row; got {tuple(ids.shape)}."
+            f"{batch_size} streams in chunks of {chunk} need more than {batch_size * chunk} tokens in one row; got "
+            f"{tuple(ids.shape)}."
         )

@@ -158,17 +158,11 @@ def chrono_(layer: LSTM | GRU, longest: int) -> LSTM | GRU:
     """Start gates so that units forget after 2 ... `longest` steps: b_f = log u, u uniform in [1, longest - 1].
 
     The LSTM's input gate gets -b_f ("chrono initialization", Tallec and Ollivier, 2018). Changes and returns
-    the layer. Raises ValueError where longest < 2.
+    the layer.
     """
-    _check_longest(longest)
     keep, let_in = layer.gate_biases(1), layer.gate_biases(0)
     for bias, other in zip(keep, let_in, strict=True):
         bias.uniform_(1, longest - 1).log_() if longest > 2 else bias.zero_()
         if isinstance(layer, LSTM):
             other.copy_(-bias)
     return layer
-
-
-def _check_longest(longest: int) -> None:
-    if not longest >= 2:
-        raise ValueError(f"chrono_ needs a longest time of 2 steps or more; got {longest}.")

@@ -11,7 +11,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sequence, check_sizes, full_precision, transformed
+from course_lib.inputs.sequences import check_sequence, full_precision, transformed
 
 
 def rnn_step(x: Tensor, h: Tensor, w_x: Tensor, w_h: Tensor, b: Tensor) -> Tensor:
@@ -108,7 +108,6 @@ class RNN(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1):
         super().__init__()
-        check_sizes(type(self).__name__, d_in=d_in, d_hidden=d_hidden, n_layers=n_layers)
         self.d_in, self.d_hidden, self.n_layers = d_in, d_hidden, n_layers
         widths = [d_in] + [d_hidden] * (n_layers - 1)
         self.w_x = nn.ParameterList(torch.randn(d, d_hidden) / math.sqrt(d) for d in widths)
@@ -155,8 +154,6 @@ class RNN(nn.Module):
 
 
 def _check_copied(rnn: nn.RNN) -> None:
-    if not isinstance(rnn, nn.RNN):
-        raise TypeError(f"RNN.from_torch copies a torch.nn.RNN; got {type(rnn).__name__}.")
     if rnn.nonlinearity != "tanh" or rnn.bidirectional or rnn.dropout:
         raise ValueError(
             "RNN.from_torch copies a one-directional tanh network without dropout; got nonlinearity="

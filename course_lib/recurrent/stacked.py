@@ -11,7 +11,6 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from course_lib.inputs.sequences import (
     autocast_is_on,
     check_sequence,
-    check_sizes,
     full_precision,
     transformed,
     visible,
@@ -31,7 +30,6 @@ class Stacked(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1, bidirectional: bool = False):
         super().__init__()
-        check_sizes(type(self).__name__, d_in=d_in, d_hidden=d_hidden, n_layers=n_layers)
         self.d_in, self.d_hidden, self.n_layers, self.bidirectional = d_in, d_hidden, n_layers, bidirectional
         self.fused = self.fused_type(d_in, d_hidden, n_layers, batch_first=True, bidirectional=bidirectional)
         with torch.no_grad():

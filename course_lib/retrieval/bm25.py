@@ -17,7 +17,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.shapes import check_shapes
 from course_lib.text.tokenizers import check_string, words
 
 # English words that say little about what a sentence is about. Chosen by us; whoever wants none hands over none.
@@ -57,11 +57,11 @@ class BM25:
 
     stop: words that are not counted. k1: how soon more of the same word counts no more, 0 at once.
     b: how much of a long passage's length is taken off, from 0, nothing, to 1. A word that a question says twice counts
-    twice. Raises ValueError for no passage at all, k1 < 0 and b outside 0 to 1, TypeError for what is no text.
+    twice. Raises TypeError for what is no text.
     """
 
     def __init__(self, passages: Sequence[str], stop: Collection[str] = (), k1: float = 1.2, b: float = 0.75):
-        _check_index(passages, k1, b)
+        _check_index(passages)
         self.stop, self.n_passages, self.found = frozenset(stop), len(passages), {}
         counts = [Counter(terms(passage, self.stop)) for passage in passages]
         mean = sum(count.total() for count in counts) / len(counts)  # 0 where there is no word, and then no weight
@@ -89,9 +89,8 @@ class BM25:
     def search(self, question: str, k: int = 5) -> tuple[Tensor, Tensor]:
         """The k passages with the highest scores, the best first -> indices int64 (k,), scores (k,).
 
-        Of equal ones the first comes first. Raises ValueError for a k that is not 1 to N.
+        Of equal ones the first comes first.
         """
-        _check_k(k, self.n_passages)
         scores, places = self.scores(question).sort(descending=True, stable=True)
         return places[:k], scores[:k]
 
@@ -101,9 +100,9 @@ def summed_ranks(*scores: Tensor, constant: float = 60.0) -> Tensor:
 
     (Reciprocal rank fusion: Cormack, Clarke and Büttcher, 2009, section 2, with their constant.) What a score is worth
     differs from search to search; the rank does not. Equal scores share their mean rank, so that a search
-    that found nothing says nothing. Raises ValueError for scores of different lengths, a constant that is not above -1.
+    that found nothing says nothing. Raises ValueError for scores of different lengths.
     """
-    _check_ranked(scores, constant)
+    check_shapes("summed_ranks", **{f"scores_{i}": (one, "N") for i, one in enumerate(scores)})
     total = torch.zeros_like(scores[0])
     for one in scores:
         better, equal = (one[None] > one[:, None]).sum(1), (one[None] == one[:, None]).sum(1)
@@ -111,22 +110,6 @@ def summed_ranks(*scores: Tensor, constant: float = 60.0) -> Tensor:
     return total
 
 
-def _check_index(passages: Sequence[str], k1: float, b: float) -> None:
+def _check_index(passages: Sequence[str]) -> None:
     if isinstance(passages, str):
         raise TypeError("BM25 needs a list of passages; got one string: write [text].")
-    check_sizes("BM25", passages=len(passages))
-    if not (0 <= k1 < math.inf and 0 <= b <= 1):
-        raise ValueError(f"BM25 needs k1 of 0 or more and b from 0 to 1; got k1={k1}, b={b}.")
-
-
-def _check_k(k: int, n: int) -> None:
-    if not 1 <= k <= n:
-        raise ValueError(f"k is how many of the {n} passages are wanted, 1 to {n}; got {k}.")
-
-
-def _check_ranked(scores: Sequence[Tensor], constant: float) -> None:
-    lengths = {tuple(one.shape) for one in scores}
-    if len(lengths) != 1 or len(next(iter(lengths))) != 1:
-        raise ValueError(f"summed_ranks needs scores (N,) of the same passages; got {sorted(lengths)}.")
-    if not constant > -1:
-        raise ValueError(f"The constant is added to ranks 1, 2, ... and must be above -1; got {constant}.")

@@ -8,7 +8,7 @@ the IVF of the library faiss: Johnson, Douze and Jégou, 2017, section 2.2) comp
 import torch
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes, visible, widened
+from course_lib.inputs.sequences import widened
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -17,10 +17,9 @@ def k_means(vectors: Tensor, n_clusters: int, rounds: int = 10, generator=None) 
 
     vectors (N, E) -> centres (C, E), the nearest centre of each vector int64 (N,). It begins at C different vectors,
     sampled by the generator (of the vectors' device, PyTorch's own where None). A centre that no vector is nearest to
-    stays where it is. Raises ValueError for more clusters than vectors, rounds < 0, and NaN where it can be seen.
+    stays where it is.
     """
     check_shapes("k_means", vectors=(vectors, "N+ E+"))
-    _check_clusters(vectors, n_clusters, rounds)
     first = torch.randperm(len(vectors), generator=generator, device=vectors.device)[:n_clusters]
     wide, centres = widened(vectors), widened(vectors[first])
     for _ in range(rounds):
@@ -40,7 +39,7 @@ class Clusters:
     near a border may lie in a list that is not read: that is what the quickness costs, and more probes buy it back.
     `found.search(asked, k, probes)` -> indices int64 (M, k), scores (M, k), the highest first; where the lists hold
     fewer than k the rest is -1 with a score of minus infinity. `compared` counts the products of vectors with vectors
-    that the last search took, centres included. Raises ValueError for sizes that do not fit, as `k_means` does.
+    that the last search took, centres included.
     """
 
     def __init__(self, vectors: Tensor, n_clusters: int, rounds: int = 10, generator=None):
@@ -51,7 +50,7 @@ class Clusters:
 
     def search(self, asked: Tensor, k: int = 5, probes: int = 1) -> tuple[Tensor, Tensor]:
         """The k best of the lists of the `probes` nearest centres, for each that is asked (M, E)."""
-        _check_asked(self, asked, k, probes)
+        check_shapes("Clusters.search", asked=(asked, f"M {self.vectors.shape[1]}"))
         near = _distances(asked, self.centres).topk(probes, dim=1, largest=False).indices  # (M, probes)
         places = torch.full((len(asked), k), -1, device=asked.device)
         scores = asked.new_full((len(asked), k), -torch.inf)
@@ -71,23 +70,3 @@ def _distances(vectors: Tensor, centres: Tensor) -> Tensor:
 
 def _nearest(vectors: Tensor, centres: Tensor) -> Tensor:
     return _distances(vectors, centres).argmin(dim=1)
-
-
-def _check_clusters(vectors: Tensor, n_clusters: int, rounds: int) -> None:
-    check_sizes("k_means", n_clusters=n_clusters)
-    if n_clusters > len(vectors) or rounds < 0:
-        raise ValueError(
-            f"k_means makes 1 to {len(vectors)} clusters of {len(vectors)} vectors in 0 rounds or more; got "
-            f"{n_clusters} clusters, {rounds} rounds."
-        )
-    if visible(vectors) and not torch.isfinite(vectors).all():
-        raise ValueError("k_means got NaN or infinity among the vectors: nothing is near to those.")
-
-
-def _check_asked(index: Clusters, asked: Tensor, k: int, probes: int) -> None:
-    check_shapes("Clusters.search", asked=(asked, f"M {index.vectors.shape[1]}"))
-    if not (1 <= k <= len(index.vectors) and 1 <= probes <= len(index.centres)):
-        raise ValueError(
-            f"k is 1 to {len(index.vectors)} passages, probes 1 to {len(index.centres)} clusters; got k={k}, "
-            f"probes={probes}."
-        )

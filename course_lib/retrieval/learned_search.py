@@ -16,7 +16,6 @@ from torch import Tensor
 from course_lib.attention.attention import attend, masked_softmax
 from course_lib.attention.block import FeedForward
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes, visible
 from course_lib.inputs.shapes import check_shapes
 from course_lib.retrieval.marginal import log_passages
 
@@ -31,8 +30,6 @@ class SpelledWords(nn.Module):
     def __init__(self, spelling: Tensor, n_rows: int, d_model: int):
         super().__init__()
         check_shapes("SpelledWords", spelling=(spelling, "int64 words G"))
-        check_sizes("SpelledWords", n_rows=n_rows, d_model=d_model)
-        _check_spelling(spelling, n_rows)
         self.register_buffer("spelling", spelling)
         self.table = nn.Embedding(n_rows, d_model, padding_idx=0)
 
@@ -70,7 +67,6 @@ class Retriever(nn.Module):
 
     def __init__(self, spelling: Tensor, n_rows: int, d_model: int, width: int):
         super().__init__()
-        check_sizes("Retriever", width=width)
         words = SpelledWords(spelling, n_rows, d_model)
         self.question, self.passage = Tower(words, width), Tower(words, width)
 
@@ -95,7 +91,6 @@ class Reader(nn.Module):
 
     def __init__(self, spelling: Tensor, n_rows: int, d_model: int, answers: Tensor, max_len: int):
         super().__init__()
-        check_sizes("Reader", max_len=max_len, answers=len(answers))
         self.words = SpelledWords(spelling, n_rows, d_model)
         self.register_buffer("answers", answers)
         self.places = nn.Parameter(torch.zeros(max_len, d_model))
@@ -105,7 +100,9 @@ class Reader(nn.Module):
         self.weights = nn.Identity()  # a named place where a recorder can listen
 
     def forward(self, questions: Tensor, passages: Tensor, chosen: Tensor | None = None) -> Tensor:
-        _check_read(self, questions, passages, chosen)
+        check_shapes("Reader", questions=(questions, "int64 B T_q+"), chosen=(chosen, "int64 B K+"))
+        check_shapes("Reader", passages=(passages, "int64 N+ T+"))
+        _check_length(self, passages)
         real = (questions != 0)[..., None]  # (B, T, 1)
         x = (self.words(questions) * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)  # (B, D)
         z = self.words(passages)  # (N, T, D)
@@ -127,7 +124,7 @@ class LearnedSearch(nn.Module):
     k: how many passages are read, all where None; p(z | x) is then a softmax over these alone (section 3.3).
     index (N, E): stored vectors of the passages, by which the k are chosen; their scores are computed
     anew, as in section 3.3. Where None, current vectors choose them. temperature: of `log_passages`.
-    Raises what its parts raise, and ValueError for k and an index that do not fit.
+    Raises what its parts raise, and ValueError for an index that does not fit.
     """
 
     def __init__(self, retriever: Retriever, reader: Reader):
@@ -143,7 +140,7 @@ class LearnedSearch(nn.Module):
         temperature: float = 1.0,
     ) -> tuple[Tensor, Tensor, Tensor]:
         k = len(passages) if k is None else k
-        _check_choice(passages, k, index)
+        _check_index(passages, index)
         asked = self.retriever.question(questions)  # (B, E)
         scores = self.retriever.compare(asked, self.retriever.passage(passages))  # (B, N)
         by = scores if index is None else self.retriever.compare(asked, index)
@@ -159,7 +156,6 @@ class KeptIndex:
     """
 
     def __init__(self, every: int):
-        check_sizes("KeptIndex", every=every)
         self.every, self.step, self.vectors = every, 0, None
 
     @torch.no_grad()
@@ -170,24 +166,11 @@ class KeptIndex:
         return self.vectors
 
 
-def _check_spelling(spelling: Tensor, n_rows: int) -> None:
-    if visible(spelling) and spelling.numel() and not 0 <= int(spelling.min()) <= int(spelling.max()) < n_rows:
-        raise ValueError(f"A spelling holds rows of the table, 0 to {n_rows - 1}; got others.")
-
-
-def _check_read(reader: Reader, questions: Tensor, passages: Tensor, chosen: Tensor | None) -> None:
-    check_shapes(
-        "Reader",
-        questions=(questions, "int64 B T_q+"),
-        passages=(passages, "int64 N+ T+"),
-        chosen=(chosen, "int64 B K+"),
-    )
-    if passages.shape[1] > len(reader.places):
-        raise ValueError(f"This reader reads passages of up to {len(reader.places)} words; got {passages.shape[1]}.")
-
-
-def _check_choice(passages: Tensor, k: int, index: Tensor | None) -> None:
-    if not 1 <= k <= len(passages):
-        raise ValueError(f"k is how many of the {len(passages)} passages are read, 1 to {len(passages)}; got {k}.")
+def _check_index(passages: Tensor, index: Tensor | None) -> None:
     if index is not None and len(index) != len(passages):
         raise ValueError(f"An index has a vector for each of the {len(passages)} passages; got {len(index)}.")
+
+
+def _check_length(reader: Reader, passages: Tensor) -> None:
+    if passages.shape[1] > len(reader.places):
+        raise ValueError(f"This reader reads passages of up to {len(reader.places)} words; got {passages.shape[1]}.")

@@ -16,10 +16,9 @@ from course_lib.inputs.shapes import check_shapes
 def log_passages(scores: Tensor, temperature: float = 1.0) -> Tensor:
     """log p(z | x) = log softmax of scores / temperature over the passages: (..., K) -> (..., K).
 
-    A low temperature trusts the first passage, a high one all alike. Raises ValueError unless it is above 0.
+    A low temperature trusts the first passage, a high one all alike.
     """
     check_shapes("log_passages", scores=(scores, "... K+"))
-    _check_temperature(temperature)
     return (scores / temperature).log_softmax(dim=-1)
 
 
@@ -51,8 +50,3 @@ def lift(log_z: Tensor, log_y: Tensor) -> Tensor:
     sum is 0. This is at temperature 1; at another it is divided by it. log_y as in `posterior`.
     """
     return posterior(log_z, log_y) - log_z.exp()
-
-
-def _check_temperature(temperature: float) -> None:
-    if not temperature > 0:
-        raise ValueError(f"A temperature divides the scores and must be above 0; got {temperature}.")

@@ -11,12 +11,11 @@ import heapq
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import torch
 
-from course_lib.inputs.sequences import is_whole
 from course_lib.text.token_row import Pair, TokenRow
 from course_lib.text.tokenizers import UNKNOWN_MARK, WordCache, check_depth, check_string, check_vocab_size, indices
 
@@ -49,9 +48,8 @@ def cut(text: str, digits: bool = False) -> list[str]:
 def pair_counts(pieces: Pieces) -> Counter[Pair]:
     """How often each pair of neighbours occurs: c(a, b) = sum over pieces p of n(p) |{i : p_i = a and p_i+1 = b}|.
 
-    pieces: n(p), how often each piece p occurs: a tuple of tokens, or a string. Raises TypeError for anything else.
+    pieces: n(p), how often each piece p occurs: a tuple of tokens, or a string.
     """
-    _check_pieces(pieces)
     counts = Counter()
     for piece, n in pieces.items():
         for pair in pairwise(piece):
@@ -73,13 +71,12 @@ def learn_merges(pieces: Pieces, alphabet: Tokens, vocab_size: int, min_count: i
     """The vocabulary and the merges, in order: the most frequent pair is merged until there are `vocab_size` tokens.
 
     Of equally frequent pairs the one with the older left token goes first, then the one with the older right token.
-    Stops early when no pair occurs `min_count` times. Sennrich et al. (2016), Algorithm 1. Raises TypeError and
-    ValueError for pieces that are none and sizes that cannot be.
+    Stops early when no pair occurs `min_count` times. Sennrich et al. (2016), Algorithm 1. Raises ValueError
+    for no piece at all and a vocabulary smaller than the alphabet.
     """
     index = {token: i for i, token in enumerate(alphabet)}  # the older a token, the lower its index
-    _check_pieces(pieces)
-    _check_symbols(pieces, index)
-    check_vocab_size(vocab_size, len(index), min_count)
+    _check_symbols(pieces)
+    check_vocab_size(vocab_size, len(index))
     row, merges, heap = TokenRow(pieces), [], []
     changed = set(row.counts)
     while len(index) < vocab_size:
@@ -130,7 +127,7 @@ class BPE:
 
     vocab: the tokens, each at its index; merges: pairs of tokens, the first learnt first; specials: tokens of `vocab`
     that no text can spell (of two equal ones the first); alphabet: "bytes" or "characters"; digits: as for `cut`.
-    The attribute `specials` gives each one's index by its name. Raises TypeError and ValueError for what does not fit.
+    The attribute `specials` gives each one's index by its name. Raises ValueError for parts that do not fit together.
     """
 
     def __init__(self, vocab: Tokens, merges: Sequence[Pair], specials: Tokens = (), alphabet="bytes", digits=False):
@@ -147,7 +144,7 @@ class BPE:
         _check_parts(specials, (), specials, alphabet)
         pieces = {ALPHABETS[alphabet](piece): n for piece, n in Counter(cut(text, digits)).items()}
         symbols = sorted(BYTE) if alphabet == "bytes" else [UNKNOWN_MARK, *sorted(set(text) - {UNKNOWN_MARK})]
-        check_vocab_size(vocab_size, len(symbols) + len(specials), min_count)
+        check_vocab_size(vocab_size, len(symbols) + len(specials))
         vocab, merges = learn_merges(pieces, symbols, vocab_size - len(specials), min_count)
         return cls([*specials, *vocab], merges, specials, alphabet, digits)
 
@@ -196,51 +193,25 @@ class BPE:
         return _check_json(data)
 
 
-def _check_pieces(pieces: Pieces) -> None:
-    if not isinstance(pieces, Mapping) or not all(is_whole(n) and n > 0 for n in pieces.values()):
-        raise TypeError("Give how often each piece occurs, as Counter(cut(text)) does.")
-
-
-def _check_symbols(pieces: Pieces, alphabet: Collection[str]) -> None:
+def _check_symbols(pieces: Pieces) -> None:
     if not pieces:
         raise ValueError("There is nothing to learn merges from: give it a text.")
-    missing = {symbol for piece in pieces for symbol in piece if symbol not in alphabet}
-    if missing:
-        raise ValueError(f"The pieces hold {sorted(missing)[:3]}, which the alphabet lacks.")
 
 
 def _check_parts(vocab: Tokens, merges: Sequence[Pair], specials: Tokens, alphabet: str) -> None:
-    if alphabet not in [*ALPHABETS]:  # a list, for a wrong one may have no hash
-        raise ValueError(f"alphabet must be one of {[*ALPHABETS]}, not {alphabet!r}.")
-    if not isinstance(merges, list | tuple):
-        raise TypeError(f"merges must be a list, not {type(merges).__name__}.")
-    for tokens in (vocab, specials, *merges):
-        _check_tokens(tokens)
-    if any(len(pair) != 2 for pair in merges):
-        raise ValueError("A merge is two tokens, (left, right).")
-    check_string("".join((*vocab, *specials)), "BPE")
-    _check_vocabulary(vocab, merges, specials, alphabet)
-
-
-def _check_tokens(tokens: Tokens) -> None:
-    if not isinstance(tokens, list | tuple) or not all(isinstance(token, str) for token in tokens):
-        raise TypeError(f"Needed is a list of tokens (a merge is two), each a string, not {tokens!r:.60}.")
-
-
-def _check_vocabulary(vocab: Tokens, merges: Sequence[Pair], specials: Tokens, alphabet: str) -> None:
     """What is named must be there, once; a special may be spelt like a token that merges make."""
+    if alphabet not in ALPHABETS:
+        raise ValueError(f"alphabet must be one of {[*ALPHABETS]}, not {alphabet!r}.")
+    check_string("".join((*vocab, *specials)), "BPE")
     ordinary = Counter(vocab) - Counter(specials)
-    lost = sorted(Counter(specials) - Counter({*vocab}))
-    twice = [token for token, n in ordinary.items() if n > 1]
     needed = {token for a, b in merges for token in (a, b, a + b)}
-    odd = [token for token in ordinary if alphabet == "bytes" and not BYTE.keys() >= set(token)]
-    if lost:
+    if lost := sorted(Counter(specials) - Counter({*vocab})):
         raise ValueError(f"The specials {lost[:3]} are named twice, or are no tokens of the vocabulary.")
-    if twice:
+    if twice := [token for token, n in ordinary.items() if n > 1]:
         raise ValueError(f"The vocabulary holds {twice[:3]} twice.")
     if missing := sorted(needed - ordinary.keys()):
         raise ValueError(f"The merges need {missing[:3]}, which the vocabulary lacks.")
-    if odd:
+    if odd := [token for token in ordinary if alphabet == "bytes" and not BYTE.keys() >= set(token)]:
         raise ValueError(f"{odd[:3]} are not made of byte symbols: specials, or the alphabet of characters?")
 
 

@@ -6,7 +6,7 @@ Shapes: N tokens of a text. Every count is kept as one whole number a run, so th
 import torch
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.shapes import check_shapes
 
 LARGEST = 2**63  # of the numbers that stand for runs
 
@@ -19,9 +19,10 @@ def count_bits(train: Tensor, test: Tensor, vocab_size: int, longest: int, weigh
     train (N,), test (N',) -> `longest` means. The shorter context counts like `weight` sightings (MacKay and Peto,
     1995, section 2: one smoothing constant for all contexts); the shortest, no context at all, has each token seen once
     more than it was. All are means over the same tokens of the test text, those behind the first longest - 1.
-    Raises ValueError or TypeError, in words, for texts that are none and a vocabulary too large for runs so long.
+    Raises ValueError or TypeError, for no texts of ids, ids outside the vocabulary, and runs too many to be counted.
     """
-    _check_texts(train, test, vocab_size, longest)
+    check_shapes("count_bits", train=(train, "int64 N+"), test=(test, "int64 M+"))
+    _check_runs(train, test, vocab_size, longest)
     p, bits = (_occurrences(test, train) + 1.0) / (len(train) + vocab_size), []  # (N',)
     bits.append(p[longest - 1 :])
     for n in range(2, longest + 1):
@@ -44,14 +45,9 @@ def _occurrences(wanted: Tensor, text: Tensor) -> Tensor:
     return counts[place] * (known[place] == wanted)
 
 
-def _check_texts(train: Tensor, test: Tensor, vocab_size: int, longest: int) -> None:
-    check_sizes("count_bits", vocab_size=vocab_size, longest=longest)
-    for name, text in (("train", train), ("test", test)):
-        if text.dtype != torch.long:
-            raise TypeError(f"{name} must hold token ids, int64; got {text.dtype}.")
-        if text.ndim != 1 or len(text) < longest:
-            raise ValueError(f"{name} must be one row of at least {longest} ids; got {tuple(text.shape)}.")
-        if not 0 <= int(text.min()) <= int(text.max()) < vocab_size:
-            raise ValueError(f"{name} must hold ids from 0 to {vocab_size - 1}.")
+def _check_runs(train: Tensor, test: Tensor, vocab_size: int, longest: int) -> None:
+    ids = torch.cat([train, test])
+    if not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size:
+        raise ValueError(f"The texts must hold ids from 0 to {vocab_size - 1}.")
     if vocab_size**longest >= LARGEST:
         raise ValueError(f"Runs of {longest} of {vocab_size} tokens are more than a whole number can tell apart.")

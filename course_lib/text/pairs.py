@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from course_lib.inputs.sequences import visible
+from course_lib.inputs.shapes import check_shapes
 
 PADDING, START, END, UNKNOWN = range(4)
 
@@ -20,9 +21,9 @@ PADDING, START, END, UNKNOWN = range(4)
 def shift(target: Tensor, padding: int = PADDING) -> tuple[Tensor, Tensor]:
     """What the decoder reads and what it shall write, one token later: (B, T + 1) -> target_in, target_out, (B, T).
 
-    target holds start, sentence, end, padding; the end is written and never read. Raises ValueError where T < 1.
+    target holds start, sentence, end, padding; the end is written and never read.
     """
-    _check_target(target)
+    check_shapes("shift", target=(target, "int B T"))
     target_out = target[:, 1:]
     return target[:, :-1].masked_fill(target_out == padding, padding), target_out
 
@@ -51,9 +52,9 @@ def batches(
     sentences by their length needs it on the CPU.
     Each pair comes once a round, in a random order (seed); a batch holds sentences of similar length, so that
     little of it is padding. reverse_source reads backwards (Sutskever et al., 2014, section 3.3).
-    Raises ValueError for no pair, a batch size below 1, or ids that belong to padding, start and end.
+    Raises ValueError for no pair, or ids that belong to padding, start and end.
     """
-    _check_pairs(pairs, batch_size, padding)
+    _check_pairs(pairs, padding)
     sources = [torch.as_tensor(source, dtype=torch.long) for source, _ in pairs]
     targets = [[START, *map(int, target), END] for _, target in pairs]
     sizes = [(len(target), len(source)) for source, target in zip(sources, targets, strict=True)]
@@ -74,11 +75,6 @@ def batches(
     return draw()
 
 
-def _check_target(target: Tensor) -> None:
-    if target.ndim != 2 or target.shape[1] < 2:
-        raise ValueError(f"shift needs targets (batch, time) with start and end; got shape {tuple(target.shape)}.")
-
-
 def _check_scored(logits: Tensor, target_out: Tensor, padding: int) -> None:
     if logits.shape[:-1] != target_out.shape or visible(target_out) and not (target_out != padding).any():
         raise ValueError(
@@ -87,9 +83,9 @@ def _check_scored(logits: Tensor, target_out: Tensor, padding: int) -> None:
         )
 
 
-def _check_pairs(pairs: Sequence, batch_size: int, padding: int) -> None:
-    if not len(pairs) or batch_size < 1:
-        raise ValueError(f"batches needs a pair and a batch size of 1 or more; got {len(pairs)} and {batch_size}.")
+def _check_pairs(pairs: Sequence, padding: int) -> None:
+    if not len(pairs):
+        raise ValueError("batches got no pair: give it one or more.")
     for source, target in pairs:
         if padding in map(int, source) or {padding, START, END} & set(map(int, target)):
             raise ValueError(

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from course_lib.inputs.sequences import is_whole
-
 UNKNOWN_MARK = "\ufffd"  # CharTokenizer's index 0: any character that the vocabulary does not hold
 WORD_SPECIALS = ("<padding>", "<start>", "<end>", "<unknown>")  # WordTokenizer's indices 0 to 3
 UNSEEN = dict.fromkeys(map(ord, "\u061c\u200b\u200e\u200f"), " ")  # marks of direction, possible line breaks
@@ -218,13 +216,10 @@ def check_string(text: object, where: str) -> None:
         ) from None
 
 
-def check_vocab_size(vocab_size: int, smallest: int, min_count: int) -> None:
-    """Raise TypeError or ValueError where no vocabulary of `vocab_size` can be learnt: `smallest` is all symbols."""
-    for name, size, least in (("vocab_size", vocab_size, smallest), ("min_count", min_count, 2)):
-        if not is_whole(size):
-            raise TypeError(f"{name} must be a whole number, not {size!r}.")
-        if size < least:
-            raise ValueError(f"{name} must be {least} or more, not {size}.")
+def check_vocab_size(vocab_size: int, smallest: int) -> None:
+    """Raise ValueError where no vocabulary of `vocab_size` can be learnt: `smallest` is all symbols."""
+    if vocab_size < smallest:
+        raise ValueError(f"vocab_size must be {smallest} or more, not {vocab_size}.")
 
 
 def check_depth(data: str, who: str) -> None:

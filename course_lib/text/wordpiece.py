@@ -108,7 +108,7 @@ class WordPiece:
         counts = Counter(cut_words(clean(text, uncased)))
         spelt = {(*word[:1], *(GOES_ON + c for c in word[1:])): n for word, n in counts.items()}
         first, later = {c for word in counts for c in word}, {c for word in spelt for c in word[1:]}
-        check_vocab_size(vocab_size, len(specials) + len(first) + len(later), 2)
+        check_vocab_size(vocab_size, len(specials) + len(first) + len(later))
         vocab, _ = learn_merges(spelt, [*sorted(first), *sorted(later)], vocab_size - len(specials))
         # A merge writes "l" and "##o" as "l##o". The marks inside go; a "#" of the text is a word alone, and stays.
         pieces = (GOES_ON * piece.startswith(GOES_ON) + piece.replace(GOES_ON, "") for piece in vocab)

@@ -43,7 +43,7 @@ class BartConfig:
     eps: float = 1e-5
 
     def __post_init__(self):
-        check_blocks(self, vocab_size=self.vocab_size, max_len=self.max_len)
+        check_blocks(self)
 
 
 class NormedEmbedding(PlacedEmbedding):

@@ -22,9 +22,9 @@ def rouge_n(said: Sequence, reference: Sequence, n: int = 1) -> Overlap:
 
     said (S), reference (T). The paper's ROUGE-N is the recall; with several references it takes the best of them. All
     are 0 where there is no hit, so also where a text has fewer than n tokens. Raises TypeError for text that is not
-    cut into tokens, ValueError for n below 1.
+    cut into tokens.
     """
-    _check_tokens(said, reference, n)
+    _check_tokens(said, reference)
     mine, theirs = _runs(said, n), _runs(reference, n)
     return _overlap((mine & theirs).total(), mine.total(), theirs.total())
 
@@ -64,8 +64,6 @@ def _overlap(hits: int, n_said: int, n_reference: int) -> Overlap:
     return Overlap(hits / n_reference, hits / n_said, 2 * hits / (n_said + n_reference))
 
 
-def _check_tokens(said: Sequence, reference: Sequence, n: int = 1) -> None:
+def _check_tokens(said: Sequence, reference: Sequence) -> None:
     if isinstance(said, str) or isinstance(reference, str):
         raise TypeError("ROUGE compares tokens, and a string is a row of letters: call .split(), say.")
-    if n < 1:
-        raise ValueError(f"n is how many tokens a run has, 1 or more; got {n}.")

@@ -23,7 +23,6 @@ def draw_spans(n: int, generator: torch.Generator, share: float = 0.15, mean: fl
     likely, so tokens at both ends are removed less often than in the middle. T5's own code begins each text with a
     token that stays and ends it with a removed one.
     """
-    _check_spans_drawn(n, share, mean)
     hidden = min(max(1, round(share * n)), n - 1) if n > 1 and share else 0
     k = min(max(1, round(min(hidden / mean, hidden))), hidden, n - hidden + 1)  # spans
     if not k:
@@ -69,14 +68,7 @@ def span_corruption(
     tokens: Sequence, generator: torch.Generator, sentinels: Sequence, share: float = 0.15, mean: float = 3.0
 ) -> tuple[list, list]:
     """Source and target with new random spans: `draw_spans`, then `corrupt`; raises what they raise."""
-    check_noise(tokens, share)
     return corrupt(tokens, draw_spans(len(tokens), generator, share, mean), sentinels)
-
-
-def _check_spans_drawn(n: int, share: float, mean: float) -> None:
-    check_noise([], share)
-    if n < 0 or not mean > 0:
-        raise ValueError(f"Spans are drawn for n of 0 or more and a mean length above 0; got n={n}, mean={mean}.")
 
 
 def _check_corrupted(tokens: Sequence, spans: Sequence[tuple[int, int]], sentinels: Sequence) -> None:

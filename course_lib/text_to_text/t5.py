@@ -16,12 +16,19 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.attention.block import ACTIVATIONS, Block, Decoder, Encoder, FeedForward, GatedFeedForward
+from course_lib.attention.block import (
+    ACTIVATIONS,
+    Block,
+    Decoder,
+    Encoder,
+    FeedForward,
+    GatedFeedForward,
+    check_activation,
+)
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import RMSNorm
 from course_lib.attention.positions import RelativeBias, t5_bucket
 from course_lib.attention.transformer import PlacedEmbedding, Transformer
-from course_lib.inputs.sequences import check_sizes
 from course_lib.inputs.shapes import check_same_shapes, check_shapes
 from course_lib.weights.t5_weights import from_t5
 
@@ -54,7 +61,7 @@ class T5Config:
     def __post_init__(self):
         if self.n_decoder_layers is None:
             object.__setattr__(self, "n_decoder_layers", self.n_layers)
-        _check_config(self)
+        check_activation(self.activation)
 
 
 class GatedActivation(GatedFeedForward):
@@ -155,13 +162,6 @@ def t5_parameter_count(config: T5Config) -> int:
     decoder = config.n_decoder_layers * (2 * attention + feed_forward + 3 * D) + D
     distances = 2 * config.n_buckets * config.n_heads
     return config.vocab_size * D * (1 if config.tied else 2) + encoder + decoder + distances
-
-
-def _check_config(config: T5Config) -> None:
-    names = ("vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "d_head", "n_decoder_layers")
-    check_sizes("T5Config", **{name: getattr(config, name) for name in names})
-    if config.activation not in ACTIVATIONS:
-        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {config.activation!r}.")
 
 
 # As published. The first version: Raffel et al. (2020), section 3.7.

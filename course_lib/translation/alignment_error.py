@@ -25,10 +25,10 @@ def hard_alignment(weights: Tensor, threshold: float | None = None) -> set[Link]
     Without a threshold each target token is linked to the source token with the largest weight, the first of equals;
     with one, to every source token whose weight is at least that, be it none or many. A row of zeros makes no link.
     Take out rows and columns of start, end and padding first. Raises ValueError for a tensor that is no such table,
-    NaN, infinity, or a threshold outside (0, 1].
+    NaN or infinity.
     """
     weights = torch.as_tensor(weights).detach().cpu()  # every link is looked at
-    _check_table(weights, threshold)
+    _check_table(weights)
     if not weights.numel():
         return set()
     if threshold is None:
@@ -55,7 +55,6 @@ def diagonal_guess(n_source: int, n_target: int) -> set[Link]:
 
     i = floor((j + 1/2) S / T). The yardstick for an aligner: what word order alone gives.
     """
-    _check_lengths(n_source, n_target)
     return {((2 * j + 1) * n_source // (2 * n_target), j) for j in range(n_target) if n_source}
 
 
@@ -107,7 +106,7 @@ def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
-def _check_table(weights: Tensor, threshold: float | None) -> None:
+def _check_table(weights: Tensor) -> None:
     if weights.ndim != 2:
         raise ValueError(f"One sentence at a time: weights (target, source); got shape {tuple(weights.shape)}.")
     if not torch.isfinite(weights).all() or (weights < 0).any():
@@ -115,13 +114,6 @@ def _check_table(weights: Tensor, threshold: float | None) -> None:
             "Attention weights are finite and not negative; got others: look for a mask that left "
             "nothing to attend to, or hand in the weights instead of the scores."
         )
-    if threshold is not None and not 0 < threshold <= 1:
-        raise ValueError(f"threshold must be above 0 and at most 1, as weights are; got {threshold!r}.")
-
-
-def _check_lengths(n_source: int, n_target: int) -> None:
-    if n_source < 0 or n_target < 0:
-        raise ValueError(f"A sentence has no less than 0 tokens; got lengths {n_source} and {n_target}.")
 
 
 def _sentences(*sides: Iterable[Links]) -> list[tuple[set[Link], ...]]:

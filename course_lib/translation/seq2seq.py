@@ -16,7 +16,8 @@ from course_lib.attention.attention import (
     GeneralAttention,
     padding_mask,
 )
-from course_lib.inputs.sequences import check_partners, map_state, select_rows, token_ids, visible, whole_lengths
+from course_lib.inputs.sequences import map_state, select_rows, token_ids, visible, whole_lengths
+from course_lib.inputs.shapes import check_shapes
 from course_lib.recurrent.lstm import GRU, LSTM
 from course_lib.text.pairs import END, PADDING, START
 
@@ -42,7 +43,6 @@ class Encoder(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        _check_width(d_hidden, bidirectional)
         self.embed = nn.Embedding(vocab_size, d_model)
         self.dropout = nn.Dropout(dropout)
         self.rnn = _choose("cell", cell, CELLS)(d_model, d_hidden // (1 + bidirectional), n_layers, bidirectional)
@@ -173,7 +173,6 @@ class Seq2Seq(nn.Module):
         self.decoder = Decoder(*sizes) if attention is None else AttentionDecoder(*sizes, attention, input_feeding)
 
     def forward(self, source: Tensor, lengths: Tensor | None, target_in: Tensor, mask: Tensor | None = None):
-        check_partners(source, target_in)
         logits, _, weights = self.decoder(target_in, *self._read(source, lengths, mask))
         return logits, weights
 
@@ -210,7 +209,7 @@ class Seq2Seq(nn.Module):
             lengths = F.pad((source != PADDING) * place, (1, 0)).amax(dim=1)  # (B,)
         memory, state = self.encoder(source, lengths)
         real = padding_mask(lengths, memory.shape[1]).to(memory.device, non_blocking=True)  # (B, S)
-        _check_mask(mask, real)
+        check_shapes("Seq2Seq", mask=(mask, "bool B S"), source=(real, "bool B S"))
         return self.decoder.start(state), memory, real if mask is None else mask & real
 
 
@@ -220,16 +219,6 @@ def _choose(what: str, name: str, known: dict):
     return known[name]
 
 
-def _check_width(d_hidden: int, bidirectional: bool) -> None:
-    if bidirectional and d_hidden % 2:
-        raise ValueError(f"Two directions share d_hidden: it must be even; got {d_hidden}.")
-
-
 def _check_fed(input_feeding: bool, attention: str | None) -> None:
     if input_feeding and attention is None:
         raise ValueError("input_feeding feeds what attention found: choose an attention too.")
-
-
-def _check_mask(mask: Tensor | None, real: Tensor) -> None:
-    if mask is not None and (mask.dtype, mask.shape) != (real.dtype, real.shape):
-        raise ValueError(f"The mask must be bool, {tuple(real.shape)}; got {mask.dtype}, {tuple(mask.shape)}.")

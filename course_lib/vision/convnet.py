@@ -11,7 +11,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes
+from course_lib.inputs.shapes import check_shapes
 from course_lib.vision.images import image_batch
 
 
@@ -24,7 +24,6 @@ class ConvLayer(nn.Module):
 
     def __init__(self, channels: int, width: int, stride: int = 1):
         super().__init__()
-        check_sizes(type(self).__name__, channels=channels, width=width, stride=stride)
         self.window = nn.Conv2d(channels, width, kernel_size=3, stride=stride, padding=1, bias=False)
         self.norm = nn.GroupNorm(1, width)
 
@@ -42,7 +41,6 @@ class ConvNet(nn.Module):
 
     def __init__(self, channels: int, n_classes: int, width: int, n_stages: int = 2):
         super().__init__()
-        check_sizes(type(self).__name__, channels=channels, n_classes=n_classes, width=width, n_stages=n_stages)
         self.channels, layers, before = channels, [], channels
         for stage in range(n_stages):
             own = width * 2**stage
@@ -65,7 +63,6 @@ class ConvStem(nn.Module):
 
     def __init__(self, channels: int, patch: int, d_model: int, width: int = 16):
         super().__init__()
-        check_sizes(type(self).__name__, channels=channels, d_model=d_model, width=width)
         _check_power(patch)
         self.channels, self.patch, layers, before = channels, patch, [], channels
         for halving in range(patch.bit_length() - 1):
@@ -83,15 +80,14 @@ def width_for(n_parameters: int, make: Callable[[int], nn.Module]) -> int:
 
         width_for(40_000, lambda width: ConvNet(1, 10, width))
 
-    The models are built on a device that keeps no numbers. Raises ValueError for fewer parameters than make(1) has, and
-    where a wider model has no more of them.
+    The models are built on a device that keeps no numbers. Raises ValueError for fewer parameters than make(1) has.
     """
 
     def count(width: int) -> int:
         with torch.device("meta"):
             return sum(p.numel() for p in make(width).parameters())
 
-    _check_enough(n_parameters, count(1), count(2))
+    _check_enough(n_parameters, count(1))
     width = 1
     while count(2 * width) <= n_parameters:
         width *= 2
@@ -107,16 +103,11 @@ def _check_power(patch: int) -> None:
 
 
 def _check_fits(images: Tensor, channels: int, patch: int) -> None:
-    fits = images.ndim == 4 and images.shape[1] == channels and 0 not in images.shape
-    if not fits or images.shape[-2] % patch or images.shape[-1] % patch:
-        raise ValueError(
-            f"The stem reads (batch, {channels}, height, width), not empty, both sides multiples of {patch}; got "
-            f"{tuple(images.shape)}."
-        )
+    check_shapes("The stem", images=(images, f"B+ {channels} height+ width+"))
+    if images.shape[-2] % patch or images.shape[-1] % patch:
+        raise ValueError(f"The sides of an image must be multiples of {patch}; got {tuple(images.shape)}.")
 
 
-def _check_enough(n_parameters: int, least: int, more: int) -> None:
-    if more <= least:
-        raise ValueError(f"make(width) must grow with its width; make(1) has {least} parameters, make(2) {more}.")
+def _check_enough(n_parameters: int, least: int) -> None:
     if n_parameters < least:
         raise ValueError(f"At width 1 this model has {least} parameters already; got n_parameters={n_parameters}.")

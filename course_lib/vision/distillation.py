@@ -11,7 +11,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import reading, visible, widened
+from course_lib.inputs.sequences import reading, widened
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -34,10 +34,10 @@ def hard_distillation(logits: Tensor, labels: Tensor, teacher_logits: Tensor) ->
 
     logits and teacher_logits (B, K), labels (B,). No temperature and no weight to choose. The paper gives the second
     term an output of its own, the distillation token's; here one output has both, as in those rows of table 3 that do
-    without that token. The teacher learns nothing from it. Raises ValueError for shapes that do not fit, an empty batch
-    and, where it can be seen, a label that is no class; TypeError for labels that are no whole numbers.
+    without that token. The teacher learns nothing from it. Raises ValueError for shapes that do not fit and an empty
+    batch, TypeError for labels that are no whole numbers.
     """
-    _check_logits(logits, labels, teacher_logits)
+    check_shapes("Distillation", logits=(logits, "B+ K+"), teacher=(teacher_logits, "B K"), labels=(labels, "int B"))
     answer = teacher_logits.argmax(dim=-1)  # (B,)
     return (F.cross_entropy(logits, labels) + F.cross_entropy(logits, answer)) / 2
 
@@ -57,13 +57,3 @@ def taught_by(teacher: nn.Module, loss: Callable = hard_distillation) -> Callabl
         return loss(student(images), labels, said)
 
     return taught
-
-
-def _check_logits(logits: Tensor, labels: Tensor, teacher_logits: Tensor) -> None:
-    both = {"logits": (logits, "B+ classes+"), "teacher_logits": (teacher_logits, "B+ classes+")}
-    check_shapes("Distillation", **both, labels=(labels, "int B"))
-    if visible(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < logits.shape[1]:
-        raise ValueError(
-            f"Each image needs a label from 0 to {logits.shape[1] - 1}; got {int(labels.min())} ... "
-            f"{int(labels.max())}: leave out the images that have none."
-        )

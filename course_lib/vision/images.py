@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import autocast_is_on, is_whole, reading, visible
+from course_lib.inputs.sequences import reading, visible
 from course_lib.inputs.shapes import check_shapes
 
 LARGEST = 32.0  # no standardised image has such values, and an image of whole numbers from 0 to 255 has
@@ -19,9 +19,8 @@ LARGEST = 32.0  # no standardised image has such values, and an image of whole n
 def image_batch(images: Tensor, channels: int, weight: Tensor) -> Tensor:
     """Images as a model with this weight reads them: (B, C, H, W), or (B, H, W) for one channel -> (B, C, H, W).
 
-    Raises TypeError for what is no tensor, whole numbers and another dtype than the weight's, ValueError for other
-    shapes and channels, an empty batch, another device and, where it can be seen, for values such as 255: those are the
-    steps of a file, not ink from 0 to 1.
+    Raises TypeError for whole numbers, ValueError for other shapes and channels, an empty batch and, where it can be
+    seen, for values such as 255: those are the steps of a file, not ink from 0 to 1.
     """
     _check_numbers(images)
     images = images.unsqueeze(1) if images.ndim == 3 and channels == 1 else images
@@ -32,11 +31,10 @@ def image_batch(images: Tensor, channels: int, weight: Tensor) -> Tensor:
 def labelled_batches(images: Tensor, labels: Tensor, batch: int, seed: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
     """Endless batches of images (B, ...) and labels (B,): every image once, in a new order, then all over again.
 
-    The last batch of a round may be smaller. Raises ValueError where there is not a label for each of the images, none
-    at all, or for a batch below 1; TypeError for labels that are no whole numbers.
+    The last batch of a round may be smaller. Raises ValueError where there is not a label for each of the
+    images, TypeError for labels that are no whole numbers.
     """
     _check_labelled(images, labels)
-    _check_at_least("A batch", batch, 1)
     generator = torch.Generator().manual_seed(seed)
     while True:
         for some in torch.randperm(len(images), generator=generator).split(batch):
@@ -82,9 +80,8 @@ def share_of_each(labels: Tensor, share: float, seed: int = 0) -> Tensor:
     """Which images make up a share of the data: places (N',), in order, as many of each class, one at least.
 
     So 0.01 of 1,157 digits are 10 to 12 images, and none of the ten is missing. What a smaller share holds, a larger
-    one of the same seed holds too. Raises ValueError for a share that is not above 0 and at most 1.
+    one of the same seed holds too.
     """
-    _check_share(labels, share)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).to(labels.device)
     chosen = []
     for label in labels.unique().tolist():
@@ -95,7 +92,6 @@ def share_of_each(labels: Tensor, share: float, seed: int = 0) -> Tensor:
 
 def pixel_order(height: int, width: int, seed: int = 0) -> Tensor:
     """A permutation of all pixels, drawn once: place p of the new image gets what stood at order[p], (H W,)."""
-    _check_at_least("An image's side", min(height, width), 1)
     return torch.randperm(height * width, generator=torch.Generator().manual_seed(seed))
 
 
@@ -113,10 +109,9 @@ def shuffle_pixels(images: Tensor, order: Tensor) -> Tensor:
 def shift(images: Tensor, down: int, right: int) -> Tensor:
     """Every image moved down and right by so many pixels, by minus so many up and left; zeros come in behind.
 
-    images (B, C, H, W) -> as they were. Raises ValueError for other shapes and for half a pixel.
+    images (B, C, H, W) -> as they were. Raises ValueError for other shapes.
     """
     check_shapes("shift", images=(images, "any B C+ height+ width+"))
-    _check_steps(down, right)
     down, right = (torch.full((len(images),), steps, device=images.device) for steps in (down, right))
     return _moved(images, down, right)
 
@@ -125,10 +120,9 @@ def random_shift(images: Tensor, farthest: int, generator: torch.Generator | Non
     """Each image moved by its own draw, from -farthest to farthest pixels down and to the right: as `shift` does it.
 
     Shown to a model that is being trained, it says: where a thing stands does not matter. A convolution knows that by
-    its build. Raises ValueError for other shapes than (B, C, H, W) and for farthest below 0.
+    its build. Raises ValueError for other shapes than (B, C, H, W).
     """
     check_shapes("random_shift", images=(images, "any B C+ height+ width+"))
-    _check_at_least("farthest", farthest, 0)
     place = images.device if generator is None else generator.device
     steps = torch.randint(-farthest, farthest + 1, (2, len(images)), generator=generator, device=place)
     down, right = steps.to(images.device)
@@ -147,8 +141,6 @@ def _moved(images: Tensor, down: Tensor, right: Tensor) -> Tensor:
 
 
 def _check_numbers(images: Tensor) -> None:
-    if not isinstance(images, Tensor):
-        raise TypeError(f"Images must be a tensor; got {type(images).__name__}. torch.as_tensor(images) makes one.")
     if not images.is_floating_point():
         raise TypeError(
             f"An image holds real numbers from 0 to 1; got {images.dtype}. Whole numbers from 0 to 255, as files have "
@@ -171,10 +163,6 @@ def _check_batch(images: Tensor, channels: int, weight: Tensor) -> None:
             f"This model reads images of {channels} channel{'s' * (channels != 1)}, dimension 1; got "
             f"{images.shape[1]}, in {tuple(images.shape)}. {way}"
         )
-    if images.device != weight.device:
-        raise ValueError(f"The images are on {images.device}, the weights on {weight.device}: move one of them.")
-    if images.dtype != weight.dtype and not autocast_is_on(weight):
-        raise TypeError(f"The images are {images.dtype}, the weights {weight.dtype}: use images.to({weight.dtype}).")
     if visible(images) and images.detach().abs().max() > LARGEST:
         raise ValueError(
             f"An image holds numbers from 0 to 1, or standardised ones; got {float(images.detach().abs().max()):g}. "
@@ -183,37 +171,12 @@ def _check_batch(images: Tensor, channels: int, weight: Tensor) -> None:
 
 
 def _check_labelled(images: Tensor, labels: Tensor) -> None:
-    if not len(images) or labels.shape != images.shape[:1]:
-        raise ValueError(
-            f"Each image needs its label, one image at least: labels ({len(images)},); got {tuple(labels.shape)}."
-        )
-    if labels.is_floating_point() or labels.is_complex():
-        raise TypeError(f"A label is a class, a whole number from 0 on; got {labels.dtype}.")
-
-
-def _check_at_least(name: str, number: int, least: int) -> None:
-    if number < least:
-        raise ValueError(f"{name} must be {least} or more; got {number}.")
-
-
-def _check_share(labels: Tensor, share: float) -> None:
-    if labels.ndim != 1 or not len(labels) or not 0 < share <= 1:
-        raise ValueError(
-            f"share_of_each needs labels (N,), one at least, and a share above 0 and at most 1; got "
-            f"{tuple(labels.shape)} and {share}."
-        )
+    check_shapes("A class of images", labels=(labels, "int N+"))
+    if len(images) != len(labels):
+        raise ValueError(f"Each image needs its label; got {len(images)} images and {len(labels)} labels.")
 
 
 def _check_order(images: Tensor, order: Tensor) -> None:
-    H, W = images.shape[-2:] if images.ndim > 1 else (0, 0)
-    fits = H * W and order.shape == (H * W,) and order.dtype == torch.int64
-    if not fits or visible(order) and not order.sort().values.equal(torch.arange(H * W)):
-        raise ValueError(
-            f"The order must hold each place of an image (..., H, W) once: pixel_order(H, W) gives one; got "
-            f"{order.dtype}, {tuple(order.shape)} for images {tuple(images.shape)}."
-        )
-
-
-def _check_steps(*steps: int) -> None:
-    if not all(map(is_whole, steps)):
-        raise ValueError(f"Images move by whole pixels; got {', '.join(map(str, steps))}.")
+    check_shapes("shuffle_pixels", order=(order, "int64 pixels"))
+    if visible(order) and not order.sort().values.equal(torch.arange(images.shape[-2:].numel())):
+        raise ValueError("The order must hold each place of an image (..., H, W) once: pixel_order(H, W) gives one.")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from course_lib.attention.block import ACTIVATIONS, Encoder
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes, visible
+from course_lib.inputs.sequences import visible
 from course_lib.inputs.shapes import check_same_shapes
 from course_lib.vision.images import image_batch
 from course_lib.vision.patches import pad_to_patches, patchify
@@ -22,9 +22,8 @@ from course_lib.weights.mae_weights import from_mae
 def draw_seen(batch: int, n_patches: int, hidden: float, generator: torch.Generator | None = None) -> Tensor:
     """Which patches each image shows, drawn anew for each: whole numbers (B, n), n = (1 - hidden) N, in order.
 
-    At least one is seen and one hidden. Raises ValueError for fewer than two patches, and a share not from 0 to 1.
+    At least one is seen and one hidden.
     """
-    _check_draw(batch, n_patches, hidden)
     n = min(n_patches - 1, max(1, round((1 - hidden) * n_patches)))
     place = None if generator is None else generator.device
     return torch.rand(batch, n_patches, generator=generator, device=place).argsort(dim=1)[:, :n].sort(dim=1).values
@@ -42,7 +41,6 @@ class MaskedAutoencoder(nn.Module):
 
     def __init__(self, vit: ViT, d_decoder: int = 32, n_heads: int = 4, n_layers: int = 1, **block):
         super().__init__()
-        check_sizes(type(self).__name__, d_decoder=d_decoder, n_heads=n_heads, n_layers=n_layers)
         config, (h, w) = vit.config, vit.config.grid
         self.vit, self.narrow = vit, nn.Linear(config.d_model, d_decoder)
         self.hidden = nn.Parameter(0.02 * torch.randn(d_decoder))
@@ -89,14 +87,6 @@ class MaskedAutoencoder(nn.Module):
             if isinstance(part, LayerNorm):
                 part.eps = config.eps
         return ours.train(model.training)
-
-
-def _check_draw(batch: int, n_patches: int, hidden: float) -> None:
-    if batch < 1 or n_patches < 2 or not 0 <= hidden <= 1:
-        raise ValueError(
-            "draw_seen needs one image, two patches, and a share to be hidden from 0 to 1; got "
-            f"{batch}, {n_patches} and {hidden}."
-        )
 
 
 def _check_hidden(seen: Tensor, n_patches: int) -> None:

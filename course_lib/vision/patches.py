@@ -9,13 +9,11 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.inputs.sequences import check_sizes, visible
 from course_lib.inputs.shapes import check_shapes
 
 
 def grid_of(height: int, width: int, patch: int) -> tuple[int, int]:
     """How many patches cover an image, down and across: h = H / P and w = W / P, rounded up."""
-    check_sizes("grid_of", height=height, width=width, patch=patch)
     return -(-height // patch), -(-width // patch)
 
 
@@ -53,10 +51,9 @@ def unpatchify(patches: Tensor, height: int, width: int, channels: int = 1) -> T
 def only_seen(patches: Tensor, seen: Tensor) -> Tensor:
     """Of each image the patches that are seen, in this order: (B, N, F), int64 (B, n) -> (B, n, F).
 
-    Raises TypeError for other dtypes, ValueError for other shapes, none at all and, where it can be seen, for a patch
-    that an image does not have.
+    Raises TypeError for other dtypes, ValueError for other shapes and for none at all.
     """
-    _check_seen(patches, seen)
+    check_shapes("only_seen", patches=(patches, "any B N width"), seen=(seen, "int64 B n+"))
     return patches.gather(1, seen[:, :, None].expand(-1, -1, patches.shape[2]))
 
 
@@ -69,7 +66,6 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, channels: int, patch: int, d_model: int):
         super().__init__()
-        check_sizes(type(self).__name__, channels=channels, patch=patch, d_model=d_model)
         self.channels, self.patch = channels, patch
         self.project = nn.Linear(channels * patch * patch, d_model)
 
@@ -106,7 +102,7 @@ def resize_places(
     first `before` rows, [CLS]'s, have no place in the picture and stay. mode: "bicubic", as Hugging Face has it, or
     "bilinear", as the paper's own code. Raises ValueError for a table that does not fit the grid.
     """
-    _check_places(places, grid, new_grid, before, mode)
+    _check_places(places, grid, before)
     if grid == new_grid:
         return places
     first, picture = places[:before], places[before:].T.unflatten(1, grid)  # (before, D), (D, h, w)
@@ -119,13 +115,12 @@ def place_similarity(places: Tensor, grid: tuple[int, int], before: int = 1) -> 
 
     places (before + h w, D) -> (h, w, h, w): [i, j] is a map of who is like place (i, j). Raises as `resize_places`.
     """
-    _check_places(places, grid, grid, before)
+    _check_places(places, grid, before)
     vectors = F.normalize(places[before:], dim=-1)  # (h w, D)
     return (vectors @ vectors.T).unflatten(1, grid).unflatten(0, grid)  # (h, w, h, w)
 
 
 def _check_fits(height: int, width: int, patch: int) -> None:
-    check_sizes("patchify", patch=patch)
     if height % patch or width % patch:
         h, w = grid_of(height, width, patch)
         raise ValueError(
@@ -136,7 +131,6 @@ def _check_fits(height: int, width: int, patch: int) -> None:
 
 def _check_patches(patches: Tensor, height: int, width: int, channels: int) -> int:
     """The side of a patch."""
-    check_sizes("unpatchify", height=height, width=width, channels=channels)
     length = patches.shape[-1] if patches.ndim == 3 else 0
     P = round((length / channels) ** 0.5)
     if not length or channels * P * P != length:
@@ -152,19 +146,6 @@ def _check_patches(patches: Tensor, height: int, width: int, channels: int) -> i
     return P
 
 
-def _check_seen(patches: Tensor, seen: Tensor) -> None:
-    check_shapes("only_seen", patches=(patches, "any B N width"), seen=(seen, "int64 B n+"))
-    if seen.device != patches.device:
-        raise ValueError(f"seen is on {seen.device}, the patches on {patches.device}: move one of them.")
-    B, N, _ = patches.shape
-    if seen.shape[1] > N:
-        raise ValueError(
-            f"seen must be (batch, n), for each of {B} images 1 to {N} of its {N} patches; got {tuple(seen.shape)}."
-        )
-    if visible(seen) and not 0 <= int(seen.min()) <= int(seen.max()) < N:
-        raise ValueError(f"seen must hold patches from 0 to {N - 1}; got {int(seen.min())} ... {int(seen.max())}.")
-
-
 def _check_convolution(layer: nn.Conv2d) -> None:
     square = layer.kernel_size == layer.stride and layer.kernel_size[0] == layer.kernel_size[1]
     plain = layer.padding in (0, (0, 0), "valid") and layer.dilation == (1, 1) and layer.groups == 1
@@ -175,14 +156,9 @@ def _check_convolution(layer: nn.Conv2d) -> None:
         )
 
 
-def _check_places(places: Tensor, grid: tuple, new_grid: tuple, before: int, mode: str = "bicubic") -> None:
-    for sides in (grid, new_grid):
-        if len(sides) != 2 or min(sides) < 1:
-            raise ValueError(f"A grid is (rows, columns), each 1 or more; got {sides}.")
-    if places.ndim != 2 or before < 0 or len(places) != before + grid[0] * grid[1]:
+def _check_places(places: Tensor, grid: tuple[int, int], before: int) -> None:
+    if places.ndim != 2 or len(places) != before + grid[0] * grid[1]:
         raise ValueError(
             f"A grid of {grid[0]} x {grid[1]} with {before} before it has places ({before + grid[0] * grid[1]}, "
             f"width); got {tuple(places.shape)}."
         )
-    if mode not in ("bicubic", "bilinear"):
-        raise ValueError(f"mode must be 'bicubic' or 'bilinear'; got {mode!r}.")

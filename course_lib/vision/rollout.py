@@ -18,9 +18,9 @@ def rollout(maps: list[Tensor]) -> Tensor:
 
     maps: L tensors (B, H, T, T), the first layer's first -> (B, T, T), each row adds up to 1. R[:, 0, 1:] is what [CLS]
     has from each patch. Feed-forward networks, norms and values are left out: it is a picture of where it could come
-    from, not of what counts. Raises ValueError for no maps and for maps that do not fit together.
+    from, not of what counts. Raises ValueError for maps that do not fit together.
     """
-    _check_maps(maps)
+    check_shapes("rollout", **{f"map_{i}": (weights, "B H T T") for i, weights in enumerate(maps)})
     mixed = torch.eye(maps[0].shape[-1], dtype=maps[0].dtype, device=maps[0].device)  # (T, T)
     for weights in maps:
         layer = weights.mean(dim=1) + torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device)
@@ -52,9 +52,9 @@ def attention_distance(weights: Tensor, grid: tuple[int, int], patch: int = 1) -
 def most(scores: Tensor, share: float) -> Tensor:
     """The places with the highest scores, so large a share of them, at least one: (B, N) -> bool (B, N).
 
-    Of equal scores, the earlier places. Raises ValueError for a share that is not above 0 and at most 1.
+    Of equal scores, the earlier places.
     """
-    _check_scores(scores, share)
+    check_shapes("most", scores=(scores, "any B+ places+"))
     n = max(1, round(share * scores.shape[1]))
     best = scores.sort(dim=1, descending=True, stable=True).indices[:, :n]  # (B, n)
     return torch.zeros_like(scores, dtype=torch.bool).scatter(1, best, True)
@@ -77,33 +77,10 @@ def brightness(images: Tensor, patch: int) -> Tensor:
     return patchify(images, patch).mean(dim=-1)
 
 
-def _check_maps(maps: list[Tensor]) -> None:
-    if not len(maps) or not all(isinstance(weights, Tensor) for weights in maps):
-        raise ValueError(
-            "rollout needs a list with the map of one layer at least, (batch, heads, places, places), in the layers' "
-            'order: with capture(model, "*.attention.weights") as heard, heard[name][0] for each name.'
-        )
-    for weights in maps:
-        if weights.ndim != 4 or weights.shape != maps[0].shape or weights.shape[-1] != weights.shape[-2]:
-            raise ValueError(
-                "Each map must be (batch, heads, places, places), all of one shape; got "
-                f"{', '.join(str(tuple(one.shape)) for one in maps)}."
-            )
-        if not weights.is_floating_point():
-            raise ValueError(f"Maps hold weights, real numbers; got {weights.dtype}.")
-
-
 def _check_grid(weights: Tensor, grid: tuple[int, int]) -> None:
-    N = grid[0] * grid[1] if len(grid) == 2 else 0
-    fits = weights.ndim == 4 and weights.shape[-1] == weights.shape[-2] and weights.shape[-1] in (N, N + 1)
-    if N < 1 or not fits or not weights.is_floating_point():
+    check_shapes("attention_distance", weights=(weights, "B H T T"))
+    if weights.shape[-1] - grid[0] * grid[1] not in (0, 1):
         raise ValueError(
-            f"A grid of {grid} needs weights (batch, heads, {N}, {N}), or one place more, [CLS]'s, in front; got "
-            f"{weights.dtype}, {tuple(weights.shape)}."
+            f"A grid of {grid} has {grid[0] * grid[1]} places, or one more, [CLS]'s, in front; got weights of "
+            f"{weights.shape[-1]}."
         )
-
-
-def _check_scores(scores: Tensor, share: float) -> None:
-    check_shapes("most", scores=(scores, "any B+ places+"))
-    if not 0 < share <= 1:
-        raise ValueError(f"most needs a share above 0 and at most 1; got {share}.")

@@ -9,15 +9,13 @@ which is twice that of the stage before, M side of a window, K n_classes.
 """
 
 from dataclasses import dataclass
-from operator import index
 
 import torch
 import torch.nn as nn
 from torch import Tensor
 
-from course_lib.attention.block import ACTIVATIONS
+from course_lib.attention.block import ACTIVATIONS, check_activation
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes, is_whole
 from course_lib.inputs.shapes import check_same_shapes, check_shapes
 from course_lib.vision.images import image_batch
 from course_lib.vision.patches import PatchEmbedding
@@ -32,7 +30,7 @@ class SwinConfig:
 
     depths: how many blocks each stage has; heads: how many heads; side: that of a window, in places; activation is a
     name in `block.ACTIVATIONS`; eps that of the norms in blocks and at the end. Raises ValueError for what does not fit
-    together: nothing is padded, so patches must fill the image, windows each grid, and a grid that is merged is even.
+    together: nothing is padded, so patches must fill the image, and a grid that is merged is even.
     """
 
     image_size: int | tuple[int, int]
@@ -86,7 +84,6 @@ class PatchMerging(nn.Module):
 
     def __init__(self, d_model: int, grid: tuple[int, int]):
         super().__init__()
-        check_sizes("PatchMerging", d_model=d_model)
         _check_even(grid)
         self.d_model, self.grid = d_model, tuple(grid)
         self.norm, self.narrow = LayerNorm(4 * d_model), nn.Linear(4 * d_model, 2 * d_model, bias=False)
@@ -164,54 +161,18 @@ class Swin(nn.Module):
 
 
 def _check_config(config: SwinConfig) -> None:
-    sides = config.image_size if isinstance(config.image_size, (tuple, list)) else (config.image_size,) * 2
-    lists = {"depths": config.depths, "heads": config.heads}
-    if len(sides) != 2:
-        raise ValueError(f"image_size is the side of a square or (height, width); got {config.image_size!r}.")
-    for numbers in lists.values():
-        if not isinstance(numbers, tuple) or not numbers or len(numbers) != len(config.depths):
-            raise ValueError(f"depths and heads are tuples of a number for each stage; got {lists}.")
-    sizes = {name: getattr(config, name) for name in ("patch_size", "n_classes", "d_model", "side", "channels")}
-    sizes |= {"image_size": sides[0], "image_size[1]": sides[1]}
-    sizes |= {f"{name}[{s}]": number for name, numbers in lists.items() for s, number in enumerate(numbers)}
-    for name, size in sizes.items():
-        if not is_whole(size):
-            raise ValueError(f"{name} must be a whole number; got {size!r}.")
-        if getattr(config, name, None) is size:
-            object.__setattr__(config, name, index(size))  # a number of NumPy's becomes one of Python's
-    check_sizes("SwinConfig", **sizes)
-    if any(side % config.patch_size for side in sides):
-        raise ValueError(
-            f"Whole patches of {config.patch_size} x {config.patch_size} do not fill an image of {sides[0]} x "
-            f"{sides[1]}, and nothing is padded: choose a patch that divides both sides."
-        )
     factor = config.patch_size * 2 ** (len(config.depths) - 1)
-    if any(side % factor for side in sides):
+    if any(side % factor for side in config.size):
         raise ValueError(
-            f"{len(config.depths)} stages halve the grid {len(config.depths) - 1} times: the sides of the image must "
-            f"be multiples of {factor}; got {sides[0]} x {sides[1]}."
+            f"Patches of {config.patch_size} and {len(config.depths)} stages, each of half the grid, need images whose "
+            f"sides are multiples of {factor}, for nothing is padded; got {config.size}."
         )
-    for (grid, width), heads in zip(config.stages, config.heads, strict=True):
-        side = min(config.side, *grid)
-        if grid[0] % side or grid[1] % side:
-            raise ValueError(
-                f"Windows of {side} x {side} do not fill the grid of {grid[0]} x {grid[1]} that one of the stages has, "
-                "and nothing is padded: choose another side, patch or image."
-            )
-        if width % heads:
-            raise ValueError(f"The heads of a stage share its width in equal parts; got {width} for {heads} heads.")
-    if not 0 <= config.dropout < 1:
-        raise ValueError(f"dropout is the share that is dropped, from 0 to below 1; got {config.dropout}.")
-    if config.activation not in ACTIVATIONS:
-        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {config.activation!r}.")
-    if not config.eps >= 0:
-        raise ValueError(f"eps is added to a variance and must be 0 or more; got {config.eps}.")
+    check_activation(config.activation)
 
 
 def _check_even(grid: tuple[int, int]) -> None:
-    whole = isinstance(grid, (tuple, list)) and len(grid) == 2 and all(is_whole(one) and one > 0 for one in grid)
-    if not whole or grid[0] % 2 or grid[1] % 2:
-        raise ValueError(f"PatchMerging joins 2 x 2 places: its grid is (rows, columns), both even; got {grid!r}.")
+    if grid[0] % 2 or grid[1] % 2:
+        raise ValueError(f"PatchMerging joins 2 x 2 places: its grid is (rows, columns), both even; got {grid}.")
 
 
 def _check_size(config: SwinConfig, images: Tensor) -> None:

@@ -170,12 +170,7 @@ class ViT(nn.Module):
 
 
 def _check_config(config: ViTConfig) -> None:
-    sides = config.image_size if isinstance(config.image_size, (tuple, list)) else (config.image_size,)
-    sizes = {name: getattr(config, name) for name in ("patch_size", "n_classes", "channels")}
-    sizes |= {"image_size": sides[0] if sides else None} | ({"image_size[1]": sides[1]} if len(sides) > 1 else {})
-    check_blocks(config, **sizes)
-    if len(sides) > 2:
-        raise ValueError(f"image_size is the side of a square or (height, width); got {config.image_size!r}.")
+    check_blocks(config)
     (H, W), P = config.size, config.patch_size
     if not config.pad and (H % P or W % P):
         raise ValueError(

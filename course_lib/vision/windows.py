@@ -19,7 +19,6 @@ from torch import Tensor
 from course_lib.attention.block import Block, FeedForward
 from course_lib.attention.multi_head import MultiHead
 from course_lib.attention.norms import LayerNorm
-from course_lib.inputs.sequences import check_sizes, is_whole
 from course_lib.inputs.shapes import check_shapes
 
 
@@ -74,7 +73,6 @@ class GridBias(nn.Module):
 
     def __init__(self, n_heads: int, side: int):
         super().__init__()
-        check_sizes("GridBias", n_heads=n_heads, side=side)
         self.table = nn.Parameter(torch.zeros((2 * side - 1) ** 2, n_heads))
         row, column = torch.arange(side * side) // side, torch.arange(side * side) % side  # (M M,)
         down, across = (place - place[:, None] + side - 1 for place in (row, column))  # (M M, M M), from 0 to 2M - 2
@@ -97,7 +95,6 @@ class WindowAttention(MultiHead):
     """
 
     def __init__(self, d_model: int, n_heads: int, grid: tuple[int, int], side: int, shift: int = 0):
-        _check_grid(grid, side)
         side = min(side, *grid)
         _check_fills(grid, side)
         _check_shift(side, shift, grid)
@@ -131,8 +128,6 @@ def window_blocks(
 
     shifted=False: all are 0. All are 0 too where the shorter side of the grid is M or less: there is nothing to join.
     """
-    check_sizes("window_blocks", n_layers=n_layers)
-    _check_grid(grid, side)
     shifts = (0, side // 2 if shifted and side < min(grid) else 0)
     return nn.ModuleList(
         Block(
@@ -162,16 +157,7 @@ class WindowEncoder(nn.Module):
         return self.norm(x)
 
 
-def _check_grid(grid: tuple[int, int], side: int) -> None:
-    whole = isinstance(grid, (tuple, list)) and len(grid) == 2 and all(is_whole(one) and one > 0 for one in grid)
-    if not whole:
-        raise ValueError(f"A grid is (rows, columns), whole numbers from 1; got {grid!r}.")
-    if not is_whole(side) or side < 1:
-        raise ValueError(f"The side of a window is a whole number from 1; got {side!r}.")
-
-
 def _check_fills(grid: tuple[int, int], side: int) -> None:
-    _check_grid(grid, side)
     h, w = grid
     if h % side or w % side:
         raise ValueError(
@@ -182,20 +168,17 @@ def _check_fills(grid: tuple[int, int], side: int) -> None:
 
 def _check_windows(windows: Tensor, h: int, w: int) -> None:
     number, places, _ = windows.shape
-    side = math.isqrt(places)
-    if side * side != places:
-        raise ValueError(f"A window is a square of places, side * side of them; got {places}.")
-    _check_fills((h, w), side)
-    if number % (h * w // places):
+    _check_fills((h, w), side := math.isqrt(places))
+    if side * side != places or number % (h * w // places):
         raise ValueError(
-            f"A grid of {h} x {w} is {h * w // places} windows of {side} x {side}, and a batch a multiple of them; "
-            f"got {number}."
+            f"A grid of {h} x {w} is cut into squares of {side} x {side}, as many as fill it for each image; got "
+            f"{number} windows of {places} places."
         )
 
 
 def _check_shift(side: int, shift: int, grid: tuple[int, int] | None = None) -> None:
-    if not is_whole(shift) or not 0 <= shift < side:
-        raise ValueError(f"The shift of windows of side {side} is a whole number from 0 to {side - 1}; got {shift!r}.")
+    if not 0 <= shift < side:
+        raise ValueError(f"The shift of windows of side {side} is a whole number from 0 to {side - 1}; got {shift}.")
     if shift and grid is not None and min(grid) <= side:
         raise ValueError(
             f"A grid of {grid[0]} x {grid[1]} has one row or column of windows of side {side}: there is nothing that a "
