@@ -3,7 +3,7 @@
 import pytest
 import torch
 from parity import exact_or_not
-from test_bert import a_bert, drawn_config, drawn_text, hugging_faces
+from test_bert import a_bert, drawn_config, drawn_text, hugging_faces, near
 from torch.testing import assert_close
 
 from course_lib.bert.bert import parameter_count
