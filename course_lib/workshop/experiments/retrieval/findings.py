@@ -78,7 +78,8 @@ def search_is_learned_from_answers():
 
 
 @finding(
-    "A model that has memorised 64 facts gives the old answer at least 80 % of the time after all have changed",
+    "A model that has memorised 64 facts in 200 steps gives the old answer at least 80 % of the time after all have "
+    "changed",
     chance=NOTHING,
 )
 def memorised_facts_stay():
@@ -86,8 +87,8 @@ def memorised_facts_stay():
 
 
 @finding(
-    "64 facts that never change are memorised: at least 90 % of the answers are correct, and the retriever finds at "
-    "most 8 % of new names",
+    "In 200 steps, 64 facts that never change are memorised: at least 90 % of the answers are correct, and the "
+    "retriever finds at most 8 % of new names",
     chance=GUESS,
 )
 def few_fixed_facts_are_memorised():
@@ -95,8 +96,8 @@ def few_fixed_facts_are_memorised():
 
 
 @finding(
-    "After all facts have changed, the learned retriever and its reader give the new answer at least 65 % of the time"
-    " and the old one at most 10 %",
+    "Trained for 200 steps, the retriever and its reader give the new answer at least 65 % of the time after all facts "
+    "have changed, and the old one at most 10 %",
     chance=NOTHING,
 )
 def searches_follow_changed_facts():
@@ -115,15 +116,18 @@ def searches_begin_with_all_passages():
 
 
 @finding(
-    "With 64 facts the retriever finds at least 10 points more new names when a tenth of them change per step than "
-    "when one in a thousand does",
+    "After 200 steps with 64 facts, the retriever finds at least 10 points more new names when a tenth of them "
+    "change per step than when one in a thousand does",
     chance=GUESS,
 )
 def change_teaches_the_search():
     return _changed(("recall",), 0.1, 64) - _changed(("recall",), 0.001, 64), ">=", 0.1
 
 
-@finding("With 412 facts that never change the retriever still finds at least 40 % of new names", chance=GUESS)
+@finding(
+    "After 200 steps with 412 facts that never change, the retriever still finds at least 40 % of new names",
+    chance=GUESS,
+)
 def many_fixed_facts_teach_it_too():
     return _changed(("recall",), 0.0, 412), ">=", 0.4
 
@@ -158,7 +162,7 @@ def words_win_on_the_same_words():
 
 @finding(
     "With one letter missing from the name, BM25 on character trigrams is at least 40 points ahead of BM25 on words "
-    "and 5 points ahead of the learned retriever",
+    "and 5 points ahead of the retriever that learned for 200 steps",
     chance=GUESS,
 )
 def letters_bear_typing_errors():
