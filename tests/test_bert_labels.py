@@ -65,3 +65,5 @@ def test_the_best_span_is_the_best_of_all_pairs():
 def test_labels_of_other_shapes_are_refused_in_words():
     with pytest.raises(ValueError, match="one label for each of .2,. rows of logits; got .2, 3."):
         label_loss(fixed(torch.zeros(2, 3)), (torch.zeros(2, 3).long(),))
+    with pytest.raises(ValueError, match="Text 0 has 2 words or more and 1 labels"):
+        first_pieces(torch.tensor([[-1, 0, 1]]), [[4]])

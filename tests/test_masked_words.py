@@ -158,6 +158,7 @@ def test_texts_come_once_a_round():
         (lambda m: mask_tokens(texts(1), T, share=15), ValueError, "from 0 to 1; got 15"),
         (lambda m: fill(m, T, "abc"), ValueError, r"There is no \[MASK\] in 'abc': write \[MASK\], in capitals"),
         (lambda m: fill(m, T, "[mask] a"), ValueError, "There is no"),
+        (lambda m: masked_loss(a_model(True), masked(T.batch(["a"]), T)), ValueError, "pairs=True needs a batch with"),
         (lambda m: next(texts_in_order(["a"], 2, seeded())), ValueError, "A batch of 2 needs as many texts; got 1"),
     ],
 )

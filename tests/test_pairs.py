@@ -97,6 +97,8 @@ def test_tensors_and_arrays_are_pairs_too_and_the_source_may_be_reversed():
 
 
 def test_bad_targets_and_pairs_are_refused_in_words():
+    with pytest.raises(ValueError, match="with start and end; got"):
+        shift(torch.ones(3, 1).long())
     for target in (torch.zeros(2, 3).long(), torch.ones(2, 4).long(), torch.ones(6).long()):
         with pytest.raises(ValueError, match="masked_loss needs logits"):
             masked_loss(torch.zeros(2, 3, 5), target)

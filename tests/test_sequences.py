@@ -102,7 +102,7 @@ def test_a_text_that_fits_is_let_through(mask):
     [
         (None, 3, ValueError, "The text is 6 tokens long, and this model reads 5: cut it, or let `generate`"),
         (torch.ones(2, 3), 0, TypeError, "of bool; got torch.float32: a comparison gives one"),
-        (torch.ones(2, 3) > 0, 1, ValueError, r"mask \(batch, 4\); got"),
+        (torch.ones(2, 3) > 0, 1, ValueError, r"time\) = \(2, 4\); got \(2, 3\)"),
         (torch.tensor([[True] * 3, [True, False, True]]), 0, ValueError, "padding behind a real token"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_text_that_does_not_fit_is_refused_in_words(mask, past, error, words):
 
 def test_a_mask_on_a_device_is_not_looked_at():
     wrong = torch.tensor([[True, False, True]]).to("meta")
-    check_text(READER, torch.zeros(1, 3, device="meta").long(), wrong, None, past=0)
+    check_text(READER, torch.zeros(1, 3, device="meta").long(), wrong, past=0)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def label_loss(model: nn.Module, batch: tuple) -> Tensor:
 
     model: a head of `bert_heads.py`. batch: ids, segments, mask and labels: (B,) for a class or a choice, (B, T) for
     tags, `IGNORED` where none is asked, (B, 2), the first place and the last, for a span. 0 where nothing is asked.
-    Raises ValueError for labels of another shape and, where it can be seen, for one that is no class.
+    Raises ValueError for labels of another shape.
     """
     *read, labels = batch
     logits = model(*read)  # (..., K)
@@ -32,6 +32,7 @@ def first_pieces(words: Tensor, labels: list[list[int]]) -> Tensor:
     Raises ValueError where a row has fewer labels than words.
     """
     before = F.pad(words, (1, -1), value=-1)  # (B, T): the word of the piece before
+    _check_word_labels(words, labels)
     rows = [torch.tensor([*row, IGNORED], dtype=torch.long)[found] for row, found in zip(labels, words, strict=True)]
     return torch.stack(rows).masked_fill((words < 0) | (words == before), IGNORED)
 
@@ -58,3 +59,9 @@ def _check_labels(logits: Tensor, labels: Tensor) -> None:
         raise ValueError(
             f"There must be one label for each of {tuple(logits.shape[:-1])} rows of logits; got {tuple(labels.shape)}."
         )
+
+
+def _check_word_labels(words: Tensor, labels: list[list[int]]) -> None:
+    for row, (found, given) in enumerate(zip(words, labels, strict=True)):
+        if int(found.max()) >= len(given):
+            raise ValueError(f"Text {row} has {int(found.max()) + 1} words or more and {len(given)} labels: one each.")

@@ -81,6 +81,7 @@ def masked_loss(model: nn.Module, batch: Masked) -> Tensor:
     logits = model(batch.ids, batch.segments, batch.mask, batch.places)  # (N, V)
     logits, pairs = logits if isinstance(logits, tuple) else (logits, None)
     total = F.cross_entropy(logits, batch.answers, reduction="sum") / max(1, len(batch.answers))
+    _check_follows(pairs, batch)
     return total if pairs is None else total + F.cross_entropy(pairs, batch.follows)
 
 
@@ -128,6 +129,11 @@ def _kinds_of_pieces(tokenizer: WordPiece) -> tuple[Tensor, Tensor]:
 def _check_share(share: float) -> None:
     if not 0 <= share <= 1:
         raise ValueError(f"share is the part of all pieces that is chosen, from 0 to 1; got {share}.")
+
+
+def _check_follows(pairs: Tensor | None, batch: Masked) -> None:
+    if (pairs is None) != (batch.follows is None):
+        raise ValueError("A MaskedWords with pairs=True needs a batch with `follows`, and another one without.")
 
 
 def _check_enough(texts: Sequence, batch: int) -> None:

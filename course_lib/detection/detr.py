@@ -132,8 +132,8 @@ class DETR(nn.Module):
     backbone: images (B, C, H, W) -> (B, F, h, w), with F = its `width`; queries: `Queries` or `Anchors`.
     images -> logits (B, Q, K + 1), boxes (B, Q, 4). `layers` gives those of every decoder block, for auxiliary losses.
     `record.capture` records "decoder.*.cross.weights" (B, H, Q, S) and "decoder.*.attention.weights" (B, H, Q, Q).
-    Norms come after the parts of a block, as in the paper. Raises ValueError or TypeError, in words, for sizes that
-    do not fit and for images as `image_batch` does.
+    Norms come after the parts of a block, as in the paper. Raises ValueError or TypeError, in words, for images
+    as `image_batch` does.
     """
 
     def __init__(

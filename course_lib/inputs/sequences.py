@@ -110,7 +110,9 @@ def check_text(model: nn.Module, ids: Tensor, mask: Tensor | None, past: int) ->
             f"The text is {T_all} tokens long, and this model reads {model.max_len}: cut it, or let `generate` slide a "
             "window over it."
         )
-    check_shapes(type(model).__name__, ids=(ids, "int B T"), mask=(mask, f"bool B {T_all}"))
+    check_shapes(type(model).__name__, mask=(mask, "bool B T"))
+    if mask is not None and mask.shape != (len(ids), T_all):
+        raise ValueError(f"The mask must be (batch, time) = {(len(ids), T_all)}; got {tuple(mask.shape)}.")
     if mask is not None and visible(mask) and (mask[:, :-1] & ~mask[:, 1:]).any():
         raise ValueError(
             "The mask has padding behind a real token. Padding must stand on the left, so that all rows end together; "
@@ -144,9 +146,10 @@ def is_whole(number) -> bool:
 
 def check_sequence(layer: nn.Module, x: Tensor, *states: Tensor, n_directions: int = 1) -> None:
     """Raise ValueError or TypeError, in words, unless a recurrent layer can read x (B, T, D) from these states."""
+    sequence = {"x": (x, f"B+ T+ {layer.d_in}")}
+    check_shapes(type(layer).__name__, **sequence)
     state = f"{layer.n_layers * n_directions} B {layer.d_hidden}"
-    names = {f"state_{i}": (part, state) for i, part in enumerate(states)}
-    check_shapes(type(layer).__name__, x=(x, f"B+ T+ {layer.d_in}"), **names)
+    check_shapes(type(layer).__name__, **sequence, **{f"state_{i}": (part, state) for i, part in enumerate(states)})
 
 
 def map_state(state, change: Callable[[Tensor], Tensor]):

@@ -72,7 +72,7 @@ class GPT(nn.Module):
     Begins as GPT-2: matrices N(0, 0.02), those that write into the sum of a block / sqrt(2 L), for it has 2 L terms.
     Dropout falls on the embedding and on each term. attention: what `MultiHead` takes beside its sizes, turn=rotate or
     position_bias=RelativeBias(...) for instance, one for all blocks; where one of these two tells the order, there is
-    no P. Raises ValueError or TypeError, in words, for ids, a mask or a cache that do not fit, and for a text longer
+    no P. Raises ValueError or TypeError, in words, for ids and a mask that do not fit, and for a text longer
     than max_len.
     """
 

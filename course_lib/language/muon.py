@@ -56,7 +56,7 @@ class Muon(torch.optim.Optimizer):
         matrices:  M <- mu M + (1 - mu) G,   W <- W - lr sqrt(max(1, m / n)) orthogonalise(mu M + (1 - mu) G)
 
     groups: what `split` gives, or dicts with "params", "matrices" and whatever differs there. weight_decay as in AdamW,
-    for both kinds. Raises ValueError for numbers and groups that do not fit, TypeError for weights without a group.
+    for both kinds. Raises ValueError for `matrices` that are none, TypeError for weights without a group.
     """
 
     along = staticmethod(orthogonalise)  # where a matrix lies in parts on many devices, another class gathers it first
@@ -75,7 +75,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__(groups, {**own, "matrices": False})
 
     def add_param_group(self, group: dict) -> None:
-        """One group more, as torch.optim.Optimizer has it; raises ValueError for numbers and shapes that do not fit."""
+        """One group more, as torch.optim.Optimizer has it; raises ValueError for `matrices` that are none."""
         super().add_param_group(group)
         _check_group(self.param_groups[-1])
 

@@ -112,8 +112,7 @@ class ReversibleStack(nn.Module):
     parts: a pair (f, g) a layer, each (B, T, D) -> as it. Both streams begin as x, and the mean of the two is given.
     keep=True is the same computation with all inputs kept, as PyTorch does it: the same gradients, more memory, fewer
     seconds, and second derivatives, which PyTorch refuses without. What a part draws from PyTorch's own generators
-    (dropout, the hashes of `HashedHeads`) is drawn again alike; otherwise parts must give the same twice. Raises
-    ValueError for what is no list of pairs.
+    (dropout, the hashes of `HashedHeads`) is drawn again alike; otherwise parts must give the same twice.
     """
 
     def __init__(self, parts: list[tuple[nn.Module, nn.Module]], keep: bool = False):

@@ -108,7 +108,7 @@ def relative_scores(q: Tensor, k: Tensor, r: Tensor, u: Tensor, v: Tensor) -> Te
 
 
 def _check_read(model: SegmentReader, memory: tuple, x: Tensor) -> None:
-    states = {f"memory_{i}": (part, f"B M {x.shape[2]}") for i, part in enumerate(memory)}
+    states = {f"memory_{i}": (part, f"B M {model.config.d_model}") for i, part in enumerate(memory)}
     check_shapes("SegmentReader", x=(x, "B S D"), **states)
     if model.places is not None and x.shape[1] > len(model.places.weight):
         raise ValueError(f"A segment has up to {len(model.places.weight)} learned places; got {x.shape[1]} tokens.")

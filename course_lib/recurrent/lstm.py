@@ -87,7 +87,7 @@ class LSTM(Stacked):
     forget_bias is where the forget gate's bias starts (1: Jozefowicz, Zaremba and Sutskever, 2015).
     `record.capture` hears input_gate, forget_gate, output_gate, candidate, cell and hidden, each at "0", "0_reverse",
     "1" ...; a reverse direction is heard in the order in which it reads, last step first.
-    Raises ValueError or TypeError, in words, for empty, misshapen or wrongly typed input, non-finite too on the CPU.
+    Raises ValueError or TypeError, in words, for empty, misshapen or wrongly typed input.
     Lengths that lie on a device cost time: the layer then goes step by step, where packing would have to wait for them.
     """
 

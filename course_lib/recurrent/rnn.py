@@ -101,7 +101,7 @@ class RNN(nn.Module):
     """Stacked Elman layers: layer l reads the states of layer l - 1 (Elman, 1990; Schmidhuber, 1992, for stacks).
 
     x (B, T, D), state (L, B, H) or None for zeros -> out (B, T, H) of the top layer, last state (L, B, H).
-    Raises ValueError or TypeError, in words, for empty, misshapen or wrongly typed input, non-finite too on the CPU.
+    Raises ValueError or TypeError, in words, for empty, misshapen or wrongly typed input.
     While `record.capture` listens at `hidden`, the same steps run one by one, so that every h_t can be seen.
     Under autocast it computes in the precision of its weights: T small products gain nothing from half of it.
     """

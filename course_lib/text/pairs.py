@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from course_lib.inputs.sequences import visible
-from course_lib.inputs.shapes import check_shapes
 
 PADDING, START, END, UNKNOWN = range(4)
 
@@ -21,9 +20,9 @@ PADDING, START, END, UNKNOWN = range(4)
 def shift(target: Tensor, padding: int = PADDING) -> tuple[Tensor, Tensor]:
     """What the decoder reads and what it shall write, one token later: (B, T + 1) -> target_in, target_out, (B, T).
 
-    target holds start, sentence, end, padding; the end is written and never read.
+    target holds start, sentence, end, padding; the end is written and never read. Raises ValueError where T < 1.
     """
-    check_shapes("shift", target=(target, "int B T"))
+    _check_target(target)
     target_out = target[:, 1:]
     return target[:, :-1].masked_fill(target_out == padding, padding), target_out
 
@@ -73,6 +72,11 @@ def batches(
                 yield pad_sequence(read, True, padding), [*map(len, read)], *shift(target, padding)
 
     return draw()
+
+
+def _check_target(target: Tensor) -> None:
+    if target.ndim != 2 or target.shape[1] < 2:
+        raise ValueError(f"shift needs targets (batch, time) with start and end; got shape {tuple(target.shape)}.")
 
 
 def _check_scored(logits: Tensor, target_out: Tensor, padding: int) -> None:
