@@ -67,13 +67,6 @@ def test_in_groups_each_chooses_among_its_own_group_alone():
     assert_close(main.grouped_loss(model, batch, 8), sum(halves) / 2)
 
 
-def test_a_tower_of_words_begins_with_few_of_them():
-    """word_tower."""
-    images = some().images
-    plain, low = made(partial(image_tower, len(tokenizer()))), made(main.word_tower)
-    assert low(images).sigmoid().mean() < 0.1 < plain(images).sigmoid().mean()
-
-
 def test_words_are_those_of_the_name():
     """word_table: no specials; a sum of logits is the score of a name."""
     table = main.word_table()

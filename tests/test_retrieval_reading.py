@@ -177,7 +177,8 @@ def test_an_experiment_gives_its_numbers(monkeypatch, one):
     """On a small memory, with models that know nothing."""
     some = territories.facts("test")[:40]
     small = Memory([passage(one) for one in some])
-    monkeypatch.setattr(retrieval_reader, "every_fact", lambda: some)
+    for module in (retrieval_reader, retrieval_reading):
+        monkeypatch.setattr(module, "every_fact", lambda: some)
     monkeypatch.setattr(retrieval_reading, "memory", lambda seed: small)
     monkeypatch.setattr(retrieval_reading, "other_place", lambda one: one._replace(answer=one.false))
     monkeypatch.setattr(retrieval_reading, "drawn", lambda split, n, seed: some[seed : seed + 4])
