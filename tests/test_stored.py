@@ -19,17 +19,27 @@ from course_lib.data import plays as texts
 from course_lib.data.checksums import LIST
 from course_lib.language import next_token
 from course_lib.language.next_token import bits_per_token, small_gpt, subwords
+from course_lib.lesson.syllabus import SHELF
 from course_lib.recurrent import lstm
 from course_lib.recurrent.language_model import bits_per_character, streams
 from course_lib.text.tokenizers import CharTokenizer
 from course_lib.text.wordpiece import WordPiece
-from course_lib.workshop.recipes import plays, stored
+from course_lib.workshop.recipes import plays, smaller_bert, stored
 from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, list_checksum, load, recipes, save, train
 
+ROOT = CHECKPOINTS.parents[1]
 SOME = 20_000  # characters of the test plays
 RECIPES = recipes()
 PLAYS = [name for name, recipe in RECIPES.items() if "tokenizer" in recipe.holds]
 LEARNERS = {"plays_gpt": subwords, "plays_bert": play_pieces}  # the others read characters
+
+
+@pytest.fixture(autouse=True, scope="module")
+def pieces():
+    """The pieces that lesson 16's models read, as a file has them: to learn them takes most of a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(smaller_bert, "pieces", cache(lambda: load(plays.BERT)[1]["tokenizer"]))
+        yield
 
 
 @cache
@@ -74,7 +84,7 @@ def test_a_stored_model_has_a_whole_record_and_a_small_file(name):
     assert record.keys() >= stored.RECORD | {*recipe.holds} and record["seed"] == recipe.seed
     steps = [step for step, _ in record["curve"]]
     assert steps[0] == 0 and steps[1] == recipe.look and steps[-1] == record["steps"] == recipe.steps
-    assert (CHECKPOINTS.parents[1] / recipe.file).stat().st_size < 4e6
+    assert (ROOT / recipe.file).stat().st_size < 4e6
 
 
 def test_models_that_are_compared_have_about_the_same_number_of_weights():
@@ -82,16 +92,20 @@ def test_models_that_are_compared_have_about_the_same_number_of_weights():
     assert max(sizes) / min(sizes) < 1.07
 
 
-def test_a_recipe_loads_nothing_of_a_later_lesson():
-    """A fault in the recipes of lesson 18 breaks lesson 18 alone, and no earlier one waits for them."""
+def test_lesson_02_loads_nothing_of_a_later_lesson():
+    """Its import cell, and a stored model: so a fault in the recipes of lesson 18 breaks lesson 18 alone."""
+    notebook = json.loads((ROOT / "notebooks" / "02_lstm_gradient_flow.ipynb").read_text(encoding="utf-8"))
+    (cell,) = [cell["source"] for cell in notebook["cells"] if cell["id"] == "setup"]
     code = (
-        "import sys\nfrom course_lib.workshop.recipes.stored import load\n"
-        "from course_lib.workshop.recipes import plays\nload(plays.LSTM)\n"
-        "print([name for name in sys.modules if name.startswith('course_lib.')])"
+        "".join(line for line in cell if not line.startswith("%")) + "\nload(STORED['LSTM'])\nimport sys\n"
+        "print(*(name for name in sys.modules if name.startswith('course_lib.')))"
     )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "recipes.plays" in loaded and "recurrent.lstm" in loaded
-    assert [name for name in ("words_to_images", "images", "multimodal", "bert", "language.") if name in loaded] == []
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    names = [name.removeprefix("course_lib.") for name in loaded.split()]
+    assert {name.partition(".")[0] for name in names} & {*SHELF} == {"inputs", "text", "recurrent"}
+    recipes = {name.rpartition(".")[2] for name in names if name.startswith("workshop.recipes.")}
+    assert recipes == {"plays", "recipe", "stored"}
+    assert len(names) < 85
 
 
 # --- files that are not as they should be

