@@ -25,7 +25,8 @@ from course_lib.recurrent.language_model import bits_per_character, streams
 from course_lib.text.tokenizers import CharTokenizer
 from course_lib.text.wordpiece import WordPiece
 from course_lib.workshop.recipes import plays, smaller_bert, stored
-from course_lib.workshop.recipes.stored import CHECKPOINTS, cards, list_checksum, load, recipes, save, train
+from course_lib.workshop.recipes.__main__ import cards, recipes
+from course_lib.workshop.recipes.stored import CHECKPOINTS, list_checksum, load, save, train
 
 ROOT = CHECKPOINTS.parents[1]
 SOME = 20_000  # characters of the test plays
@@ -115,7 +116,7 @@ def test_missing_damaged_and_foreign_files_are_refused_in_words(tmp_path, monkey
     weights = {key: value.contiguous() for key, value in load(plays.RNN)[0].state_dict().items()}
     monkeypatch.setattr(stored, "CHECKPOINTS", tmp_path)
     path = tmp_path / "plays_rnn.safetensors"
-    with pytest.raises(FileNotFoundError, match="python -m course_lib.workshop.recipes.stored plays_rnn"):
+    with pytest.raises(FileNotFoundError, match="python -m course_lib.workshop.recipes plays_rnn"):
         load(plays.RNN)
     path.write_bytes((CHECKPOINTS / path.name).read_bytes()[:5000])
     with pytest.raises(ValueError, match="plays_rnn.safetensors is damaged"):
@@ -300,4 +301,4 @@ def test_a_run_that_was_killed_goes_on(tiny, short_run, tmp_path):
 def test_the_cards_are_those_of_the_stored_models():
     told = cards()  # it opens every model
     assert (CHECKPOINTS / "README.md").read_text(encoding="utf-8") == told
-    assert told.count("Again: `python -m course_lib.workshop.recipes.stored") == len(RECIPES)
+    assert told.count("Again: `python -m course_lib.workshop.recipes") == len(RECIPES)

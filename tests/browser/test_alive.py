@@ -15,6 +15,7 @@ from course_lib.show.record import capture
 from course_lib.vision.rollout import rollout
 from course_lib.workshop.publish import alive
 from course_lib.workshop.recipes import stored
+from course_lib.workshop.recipes.__main__ import recipes
 from course_lib.workshop.recipes.glyphs import base_letters, lettered
 
 from .conftest import is_from_disk, patient, watched_page
@@ -70,7 +71,7 @@ def wake(page):
 
 def halved(name):
     """The stored model with its weights rounded to half precision and kept in full, as the page has them; tokenizer."""
-    model, record = stored.load(stored.recipes()[name])
+    model, record = stored.load(recipes()[name])
     with torch.no_grad():
         for value in model.state_dict().values():
             value.copy_(value.half())

@@ -1,12 +1,10 @@
 """Models that the course trained itself, for longer than a lesson can: `load(plays.GPT)`, and how to train each again.
 
-`python -m course_lib.workshop.recipes.stored plays_lstm` trains one, writes its file in data/checkpoints and the
-cards anew. A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no
-code from it. SHA256SUMS beside them lists the checksum that `load` holds each file to.
-Each recipe stands in the file of its subject, such as `plays` or `glyphs`; only `recipes` imports all of those.
+A file holds weights, a JSON header and, of a model that reads text, its tokenizer: loading one runs no code from it.
+SHA256SUMS beside them lists the checksum that `load` holds each file to. Each recipe stands in the file of its
+subject, such as `plays` or `glyphs`; only the command imports all of those (`__main__`).
 """
 
-import argparse
 import json
 import platform
 import subprocess
@@ -18,7 +16,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from course_lib.data import checksums
-from course_lib.data.beside import beside, write_beside
+from course_lib.data.beside import beside
 from course_lib.text.bpe import BPE
 from course_lib.text.tokenizers import CharTokenizer, check_depth
 from course_lib.text.wordpiece import WordPiece
@@ -38,22 +36,22 @@ def load(recipe: Recipe) -> tuple[nn.Module, dict]:
     record["tokenizer"] is the tokenizer that a model of the plays reads with.
     Raises FileNotFoundError or ValueError, in words, for a missing or damaged file.
     """
-    path, again = CHECKPOINTS / f"{recipe.name}.safetensors", _again(recipe)
+    path, how = CHECKPOINTS / f"{recipe.name}.safetensors", again(recipe)
     if not path.exists():
         raise FileNotFoundError(
-            f"{path.name} is not in data/checkpoints: get it back from the repository, or train it again with {again}."
+            f"{path.name} is not in data/checkpoints: get it back from the repository, or train it again with {how}."
         )
     if checksums.damaged(path.parent, [path.name]):
         raise ValueError(
             f"{path.name} is damaged: its SHA-256 is not the one in {checksums.LIST}. Get both files back from the "
-            f"repository, or train it again with {again}."
+            f"repository, or train it again with {how}."
         )
     try:
         with safe_open(path, framework="pt") as file:
             header, weights = file.metadata() or {}, {key: file.get_tensor(key) for key in file.keys()}
     except (SafetensorError, OSError) as error:
         raise ValueError(
-            f"{path.name} is damaged ({error}): get it back from the repository, or train it again with {again}."
+            f"{path.name} is damaged ({error}): get it back from the repository, or train it again with {how}."
         ) from None
     if header.get("format") != FORMAT:
         raise ValueError(f"{path.name} holds no weights of this course (mark {FORMAT!r} is missing).")
@@ -69,7 +67,7 @@ def load(recipe: Recipe) -> tuple[nn.Module, dict]:
         why = str(error).strip().rpartition("\n")[2].strip()
         raise ValueError(
             f"{path.name} does not fit its recipe ({why}): get it back from the repository, or train it again with "
-            f"{again}."
+            f"{how}."
         ) from None
     return model.eval(), record
 
@@ -126,61 +124,6 @@ def tokenizer_from(data: str) -> BPE | CharTokenizer | WordPiece:
     return TOKENIZERS[json.loads(data)["type"]].from_json(data)
 
 
-def recipes() -> dict[str, Recipe]:
-    """Every recipe by its name, in the order of the cards. Imports all files that have one, as `load` does not."""
-    from course_lib.workshop.recipes import (
-        glyph_captions,
-        glyph_writers,
-        glyphs,
-        images,
-        masked_images,
-        multilingual,
-        plays,
-        replaced_words,
-        smaller_bert,
-        sounds,
-        text_to_text,
-        words_to_images,
-    )
-
-    files = (plays, images, sounds, glyphs, glyph_captions, glyph_writers, text_to_text, multilingual, masked_images,
-             words_to_images, smaller_bert, replaced_words)  # fmt: skip
-    return {one.name: one for file in files for one in vars(file).values() if isinstance(one, Recipe)}
-
-
-def cards() -> str:
-    """A card for each stored model, in Markdown: what it is, command, seed, commit, time, what it is worth."""
-    parts = [
-        "# Models that the course trained\n\nThis file is written by `python -m course_lib.workshop.recipes.stored`. "
-        "Weights are safetensors: plain numbers, no code.\n`plays_…` have read the train split of the plays; bits per "
-        "character, or per masked piece, are those of its test plays.\nA model of this size writes like a play and "
-        "means nothing by it. Each keeps its tokenizer in its own file.\n`fashion_…` have seen the train split of "
-        "Fashion-MNIST; their accuracy is that on its test images, by which nothing was\nchosen. "
-        "`sounds_…` have read the train split of the sounds; what they are worth is measured on its test words.\n"
-        "`glyphs_…` have seen the Latin letters of ten typefaces; their accuracy is that on four faces of another "
-        "family; `glyphs_painter` has seen all signs of those ten, and no name.\n"
-        "`names_…` have seen letters and their names; what they are worth is that on names and faces never "
-        "seen.\n"
-        "`sentences_reader` has read sentences of the grammar, and no pair of a sentence and its translation.\n"
-        "`letters_…` have seen letters of training names in sixteen typefaces; what they are worth is that on new "
-        "names.\n"
-        "`two_languages` has read sentences of the plays, half of them in words of another language's numbers.\n"
-        "([Cards of the corpora](../README.md).)"
-    ]
-    kept = [recipe for recipe in recipes().values() if (CHECKPOINTS / f"{recipe.name}.safetensors").exists()]
-    return "\n\n".join(parts + [card(recipe, load(recipe)[1]) for recipe in kept]) + "\n"
-
-
-def card(recipe: Recipe, r: dict) -> str:
-    """The card of one model with the record r."""
-    return (
-        f"## `{recipe.name}`\n\n<!-- made:card -->\n{recipe.about}; {r['weights']:,} weights; "
-        f"{recipe.worth.format(**r)}.\n\n{r['steps']:,} steps of {recipe.reads.format(recipe.batch, recipe.length)}, "
-        f"learning rate `{recipe.lr:g}`, seed {r['seed']}, {r['seconds'] / 60:.1f} minutes ({r['machine']}, one "
-        f"thread), commit {r['commit']}.\n<!-- /made -->\n\nAgain: {_again(recipe)}"
-    )
-
-
 def _vocabulary(record: dict) -> list[int]:
     """What a model that reads text is built with: the size of its vocabulary; of other models, nothing."""
     if "tokenizer" in record and len(record["tokenizer"]) != record["vocab_size"]:
@@ -188,8 +131,9 @@ def _vocabulary(record: dict) -> list[int]:
     return [record["vocab_size"]] if "tokenizer" in record else []
 
 
-def _again(recipe: Recipe) -> str:
-    return f"`python -m course_lib.workshop.recipes.stored {recipe.name}`"
+def again(recipe: Recipe) -> str:
+    """The command that trains and stores the model anew."""
+    return f"`python -m course_lib.workshop.recipes {recipe.name}`"
 
 
 def _commit() -> str:
@@ -203,23 +147,3 @@ def _commit() -> str:
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-
-
-def main() -> None:
-    """Train the named models, store them, write the cards."""
-    known = recipes()
-    parser = argparse.ArgumentParser(description="Train and store models that lessons load.")
-    parser.add_argument("names", nargs="+", choices=list(known), metavar="name", help=", ".join(known))
-    parser.add_argument(
-        "--checkpoints", type=Path, metavar="FOLDER", help="where to keep each run, so that a killed one can go on"
-    )
-    asked = parser.parse_args()
-    for recipe in map(known.get, asked.names):
-        model, record = train(recipe, checkpoint=asked.checkpoints and asked.checkpoints / f"{recipe.name}.run")
-        path, minutes = save(recipe, model, record), record["seconds"] / 60
-        print(f"{path.name}: {recipe.worth.format(**record)}, {minutes:.1f} minutes")
-    write_beside(CHECKPOINTS / "README.md", cards())
-
-
-if __name__ == "__main__":
-    main()
