@@ -61,7 +61,7 @@ def quick(tiny, monkeypatch):
     for module in (experiments, controls):
         monkeypatch.setattr(module, "written", lambda *what, **how: recipe.written(*what, **{"steps": 10} | how))
         monkeypatch.setattr(module, "drawn", drawn_by_chance)
-        monkeypatch.setattr(module, "load", lambda name: ("a drawer", {}) if name == "letters_drawer" else load(name))
+        monkeypatch.setattr(module, "load", lambda one: ("a drawer", {}) if one is recipe.DRAWER else load(one))
         monkeypatch.setattr(module, "SHORT", 10)
     monkeypatch.setattr(controls, "patch_list", partial(controls.patch_list.__wrapped__, rounds=2))
     monkeypatch.setattr(experiments, "DRAW_STEPS", 50)
