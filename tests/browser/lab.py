@@ -31,7 +31,7 @@ OWN_SAVES = ("@jupyterlab/docmanager-extension/plugin.jupyterlab-settings", {"au
 NOT_OURS = {"PYTHONPATH", "PYTHONHOME", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "MPLBACKEND"}
 APP_IS_SEEN = "--LabApp.expose_app_in_browser=True"  # a page says when a save has ended
 PATIENCE = 120_000  # milliseconds; other tests run beside these, and other programs
-RUN_ALL = "00_start_here.ipynb"  # JupyterLab's own "Run All Cells" is tried with it, which is the quickest
+RUN_ALL = "01_rnn_bptt.ipynb"  # JupyterLab's own "Run All Cells" is tried with it
 STARTING = 240  # seconds for a server or a kernel to start: hundreds of files are read, and other tests run beside it
 
 

@@ -1,7 +1,5 @@
 """A lesson as a student meets it, in JupyterLab: it runs, its controls move, its answers are judged and kept.
 
-The first page is run by "Run All Cells" there, the lesson itself by nbval, in a kernel of that JupyterLab.
-
 And as an instructor shows it: `make present`, slide after slide, with controls that still move.
 """
 
@@ -19,29 +17,14 @@ from course_lib.workshop.publish import frames
 from .conftest import is_here, watched_page
 from .lab import PATIENCE, ROOT, RUN_ALL, Notebook, serving
 from .reader import move_without_a_kernel
-from .student import (
-    WATCH,
-    after_its_run,
-    answer,
-    bare,
-    forget_counts,
-    move_to_both_ends,
-    right_and_wrong,
-    unfinished,
-)
+from .student import WATCH, after_its_run, answer, bare, move_to_both_ends, right_and_wrong, unfinished
 
 pytestmark = pytest.mark.timeout(900)
 
-LESSON = "01_rnn_bptt.ipynb"
+LESSON = RUN_ALL
 CELLS = json.loads((ROOT / "notebooks" / LESSON).read_text())["cells"]
 CONTROLS = [cell["id"] for cell in CELLS if "control" in cell["metadata"].get("tags", ())]
-
-
-def is_note(cell):
-    return cell["metadata"].get("slideshow", {}).get("slide_type") == "notes"
-
-
-NOTES = [cell for cell in CELLS if is_note(cell)]
+NOTES = [cell for cell in CELLS if cell["metadata"].get("slideshow", {}).get("slide_type") == "notes"]
 
 WRONG_STEP = "def my_step(x, h, w_x, w_h, b):\n    return x @ w_x + h @ w_h + b\n\n\ncheck(my_step)"
 RIGHT_STEP = WRONG_STEP.replace("x @ w_x + h @ w_h + b", "(x @ w_x + h @ w_h + b).tanh()")
@@ -49,30 +32,17 @@ RIGHT_STEP = WRONG_STEP.replace("x @ w_x + h @ w_h + b", "(x @ w_x + h @ w_h + b
 
 @pytest.fixture(scope="module", params=[LESSON], ids=["01_rnn_bptt"])
 def lesson(request, lab, chromium):
-    """Lesson 01 after its run; one kernel for the tests of this file."""
+    """Lesson 01, run to the end by "Run All Cells"; one kernel for the tests of this file."""
     with after_its_run(lab, chromium, request.param) as notebook:
         yield notebook
 
 
-def test_the_lab_opens_on_the_start_page_asks_nothing_and_runs_it(lab, page_offline, console_errors):
+def test_the_lab_opens_on_the_start_page_and_asks_nothing(lab, page_offline, console_errors):
     page_offline.goto(lab.first_page + "&reset")  # as on a first start: no notebook of the lesson before is restored
-    path = lab.folder / "notebooks" / RUN_ALL
-    forget_counts(path)
-    start = Notebook(page_offline, path)
+    start = Notebook(page_offline, lab.folder / "notebooks" / "00_start_here.ipynb")
     assert start.cell("title").get_by_role("heading", name="Unrolled").is_visible()
     page_offline.wait_for_timeout(2000)  # the question about news comes late
     assert page_offline.locator(".jp-Dialog, .Toastify__toast").all_inner_texts() == []
-    start.run_many("Run All Cells", patience=400_000)
-    assert unfinished(start) == []
-    notes = [name for name, cell in start.cells.items() if is_note(cell)]
-    minutes = {name: start.cell(name).locator(".jp-RenderedMarkdown").get_by_text("Minutes.") for name in notes}
-    unfolded = [name for name, text in minutes.items() if text.is_visible()]
-    assert notes and unfolded == [], "JupyterLab itself unfolds a Markdown cell that is run, whatever its metadata say"
-    first = notes[0]
-    start.cell(first).locator("summary").click()
-    assert minutes[first].is_visible(), "an instructor can open them"
-    start.cell(first).locator("summary").click()
-    assert minutes[first].is_hidden()
     assert console_errors == []
 
 
@@ -110,6 +80,19 @@ def test_an_exercise_names_the_mistake_and_then_is_right(lesson):
     verdict = lesson.run("exercise-step", RIGHT_STEP)
     assert "my_step: right." in verdict and "1 of 6 exercises" in verdict
     assert lesson.errors == []
+
+
+def test_notes_stay_folded_when_all_cells_are_run(lesson):
+    """JupyterLab itself unfolds a Markdown cell that is run, whatever its metadata say."""
+    minutes = {
+        cell["id"]: lesson.cell(cell["id"]).locator(".jp-RenderedMarkdown").get_by_text("Minutes.") for cell in NOTES
+    }
+    assert [name for name, text in minutes.items() if text.is_visible()] == []
+    first = NOTES[0]["id"]
+    lesson.cell(first).locator("summary").click()
+    assert minutes[first].is_visible(), "an instructor can open them"
+    lesson.cell(first).locator("summary").click()
+    assert minutes[first].is_hidden()
 
 
 def test_what_is_solved_outlives_the_kernel(lab, page_offline, console_errors):

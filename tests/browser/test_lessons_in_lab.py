@@ -1,8 +1,8 @@
 """Lessons after the first in JupyterLab: each runs to its end, its controls move, its answers count.
 
-Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py, and the first page by "Run All Cells". `make test`
-drives these three: between them they have every kind of cell. The others belong to `make test-all`; where they run
-under nbval alone, one_run.py looks at what their controls draw, and at their claims.
+Lesson 01 is looked at more closely, in test_lab_01_rnn_bptt.py, and always run by "Run All Cells". `make test` drives
+these three: between them they have every kind of cell. The others belong to `make test-all`; where they run under
+nbval alone, one_run.py looks at what their controls draw, and at their claims.
 """
 
 import ast
