@@ -31,6 +31,8 @@ OWN_SAVES = ("@jupyterlab/docmanager-extension/plugin.jupyterlab-settings", {"au
 NOT_OURS = {"PYTHONPATH", "PYTHONHOME", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "MPLBACKEND"}
 APP_IS_SEEN = "--LabApp.expose_app_in_browser=True"  # a page says when a save has ended
 PATIENCE = 120_000  # milliseconds; other tests run beside these, and other programs
+# Asked of the cells and not of their prompts: JupyterLab draws those alone that are near what it shows.
+UNDER_WAY = "jupyterapp.shell.currentWidget.content.widgets.some((cell) => cell.model.executionState === 'running')"
 RUN_ALL = "01_rnn_bptt.ipynb"  # JupyterLab's own "Run All Cells" is tried with it
 STARTING = 240  # seconds for a server or a kernel to start: hundreds of files are read, and other tests run beside it
 
@@ -204,9 +206,8 @@ class Notebook:
     def run_many(self, item: str, patience: int):
         """Choose an item of the menu Run; wait until it has begun, and then until no cell has yet to run."""
         self.choose("Run", item)
-        waiting = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-InputPrompt", has_text="*")
-        waiting.first.wait_for(state="attached")
-        waiting.first.wait_for(state="detached", timeout=patience)
+        self.page.wait_for_function(UNDER_WAY)
+        self.page.wait_for_function(f"!{UNDER_WAY}", timeout=patience)
         self.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
 
     def saved(self) -> dict:
