@@ -189,6 +189,7 @@ def short_run(tmp_path, monkeypatch):
     import torch
 
     from course_lib.workshop.recipes import stored
+    from course_lib.workshop.recipes.__main__ import card
 
     def run(recipe, steps=2, checkpoint=None):
         model, record = stored.train(recipe, steps, progress=False, checkpoint=checkpoint)
@@ -203,9 +204,9 @@ def short_run(tmp_path, monkeypatch):
         assert plain == json.loads(json.dumps(told)) and not back.training and type(back) is type(model)
         kept = {key: part.half().float() if recipe.half else part for key, part in model.state_dict().items()}
         assert all(torch.equal(part, kept[key]) for key, part in back.state_dict().items())
-        card = stored.card(recipe, same)
-        assert card.startswith(f"## `{recipe.name}`") and recipe.worth.format(**record) in card
-        assert f"{steps:,} steps of {recipe.reads.format(recipe.batch, recipe.length)}, " in card
+        told = card(recipe, same)
+        assert told.startswith(f"## `{recipe.name}`") and recipe.worth.format(**record) in told
+        assert f"{steps:,} steps of {recipe.reads.format(recipe.batch, recipe.length)}, " in told
         return model, record
 
     threads = torch.get_num_threads()
