@@ -243,7 +243,7 @@ def test_heads_that_are_not_shared_are_the_default():
 @pytest.mark.parametrize(
     "wrong, error, words",
     [
-        (lambda model: DecoderConfig(5, 5, 8, 4, 1, 8, n_kv_heads=3), ValueError, "multiple of n_kv_heads; got n_h"),
+        (lambda model: Decoder(DecoderConfig(5, 5, 8, 4, 1, 8, n_kv_heads=3)), ValueError, "multiple of n_kv_heads"),
         (lambda model: DecoderConfig(5, 5, 10, 4, 1, 8), ValueError, "multiple of n_heads; got d_model=10"),
         (lambda model: model(torch.zeros(2, 65).long()), ValueError, "65 tokens long, and this model reads 64: cut it"),
         (lambda model: model(torch.full((1, 3), 31)), ValueError, "ids from 0 to 30"),

@@ -68,7 +68,7 @@ def test_what_the_library_imports_is_pinned():
     brought_by = packages_distributions()
     library = ROOT / "course_lib"
     # What publishes notebooks may use any part of Jupyter that comes with the pinned ones; no lesson stands on it.
-    paths = [path for path in library.rglob("*.py") if library / "publish" not in path.parents]
+    paths = [path for path in library.rglob("*.py") if library / "workshop" / "publish" not in path.parents]
     sources = [path.read_text(encoding="utf-8") for path in paths]
     missing = [n for n in imported(sources) if not named & {canonicalize_name(d) for d in brought_by.get(n, [])}]
     assert missing == []
@@ -115,7 +115,7 @@ def test_the_page_of_platforms_says_by_hand_what_make_test_runs():
     told = subprocess.run(make, cwd=ROOT, env=plain, capture_output=True, text=True, check=True).stdout
     command = told.strip().splitlines()[-1]
     assert command.startswith(".venv/bin/python -m pytest ")
-    page = ROOT / "course_lib" / "publish" / "pages" / "platforms.md"
+    page = ROOT / "course_lib" / "workshop" / "publish" / "pages" / "platforms.md"
     assert command in page.read_text(encoding="utf-8").splitlines()
 
 

@@ -10,7 +10,7 @@ from course_lib.workshop.experiments.gpt.core import with_examples
 from course_lib.workshop.publish import measured
 from course_lib.workshop.publish.typed_numbers import fill_notebook, filled
 
-PAGES = [*measured.ROOT.glob("*.md"), *(measured.ROOT / "course_lib" / "publish" / "pages").glob("*.md")]
+PAGES = [*measured.ROOT.glob("*.md"), *(measured.ROOT / "course_lib" / "workshop" / "publish" / "pages").glob("*.md")]
 
 
 @pytest.mark.parametrize("path", measured.written(), ids=lambda path: path.stem)
