@@ -131,7 +131,7 @@ def test_bad_input_is_refused_in_words():
             reach(layer, wrong)
     for read, error, words in [
         (lambda x: x.argmax(-1), TypeError, "got out of torch.int64"),
-        (lambda x: x.transpose(0, 1), ValueError, r"reach needs .* got \(2, 3, 3\) and \(3, 2, 4\)"),
+        (lambda x: x.transpose(0, 1), ValueError, r"reach needs .* got \(2, 3, 4\) and \(3, 2, 4\)"),
         (lambda x: layer(x).detach(), ValueError, "does not depend on x"),
         (lambda _: layer(x), ValueError, "does not depend on x"),
     ]:
